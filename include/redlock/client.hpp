@@ -1,0 +1,84 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "redlock/detail/acquire.hpp"
+#include "redlock/detail/endpoint.hpp"
+#include "redlock/detail/state.hpp"
+#include "redlock/detail/store.hpp"
+#include "redlock/detail/text.hpp"
+#include "redlock/error.hpp"
+#include "redlock/observer.hpp"
+#include "redlock/options.hpp"
+#include "redlock/uri.hpp"
+
+namespace redlock {
+
+// Who holds a name.
+struct Holder {
+  std::string token;                                   // the value in Redis: an OwnerToken's text, or whatever another program wrote
+  std::optional<std::chrono::milliseconds> remaining;  // until it ends by itself; nullopt: never, somebody has to delete it
+};
+
+// A Redis that keeps locks. Make one per process and deployment and pass it around by value: copies share connections and threads.
+//
+// Thread safety: all members.
+// Lifetime: locks keep what they need alive and may outlive it. When the last copy and the last lock are gone, the background threads
+// are waited for: connect_timeout + command_timeout at most, plus a callback that runs. After fork() the child's copy has connections of
+// its own.
+// On failure: std::invalid_argument for a bad address or option; nothing is sent then.
+class Client {
+ public:
+  // Connects to nothing; the first use does.
+  template <StringLike S>
+  explicit Client(const S& uri, ClientOptions options = {}) : Client(Uri(uri), std::move(options)) {}
+  explicit Client(Uri uri, ClientOptions options = {})
+      : handle_(std::make_shared<detail::Handle>(detail::Settings(std::move(uri), options), std::move(options))) {}
+
+  // Who holds `name` at this moment; nullopt: nobody. One round trip. Throws ConnectionError, ServerError.
+  template <StringLike S>
+  std::optional<Holder> holder(const S& name) {
+    return look(detail::checked_name(detail::view(name)));
+  }
+
+  // Takes `name` from whoever holds it, who learns of it at the next renewal. False: nobody held it. Two round trips: it deletes what it
+  // saw, never a lock taken in between. Throws ConnectionError, ServerError.
+  template <StringLike S>
+  bool force_unlock(const S& name) {
+    return take_away(detail::checked_name(detail::view(name)));
+  }
+
+  // No round trip.
+  Stats stats() const { return handle_->state().counters().snapshot(); }
+
+ private:
+  friend class Lock;
+
+  detail::Answer persist(const detail::Request& request, std::string_view operation) {
+    detail::State& state = handle_->state();
+    detail::Answer answer = detail::persist(state.store(), state.clock(), request, detail::TimePoint::max(), state.retry_for());
+    if (answer.kind == detail::Answer::Kind::failed) answer.failure.raise(operation, request.name);
+    return answer;
+  }
+
+  std::optional<Holder> look(std::string_view name) {
+    detail::Answer answer = persist({.verb = detail::Verb::look, .name = name}, "holder");
+    if (answer.kind == detail::Answer::Kind::no) return std::nullopt;
+    return Holder{std::move(answer.holder), answer.holder_ttl};
+  }
+
+  bool take_away(std::string_view name) {
+    const detail::Answer seen = persist({.verb = detail::Verb::look, .name = name}, "force_unlock");
+    if (seen.kind == detail::Answer::Kind::no) return false;
+    return persist({.verb = detail::Verb::release, .name = name, .token = seen.holder}, "force_unlock").kind == detail::Answer::Kind::yes;
+  }
+
+  std::shared_ptr<detail::Handle> handle_;
+};
+
+}  // namespace redlock

@@ -1,0 +1,150 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "redlock/detail/backoff.hpp"
+#include "redlock/detail/chore.hpp"
+#include "redlock/detail/clock.hpp"
+#include "redlock/detail/random.hpp"
+#include "redlock/detail/store.hpp"
+
+namespace redlock::detail {
+
+// Takes back what commands without an answer may have done or may yet do, so that no key stays until its ttl for nobody:
+//
+//   still connected   a RELEASE follows the command on its own connection (the store wrote it); both answers are awaited
+//   broken            CLIENT KILL of the old connection and RELEASE, over a new one, until both are answered
+//   refused           the same again and again, until the key has expired by itself
+//
+// A RELEASE that answers 0 proves nothing by itself: the command may still be on its way. Each attempt to acquire has a token of its
+// own, so none of this can hit a lock that was taken since.
+//
+// Thread safety: add(): all threads. The rest: the service thread.
+class Chase final : public Chore {
+ public:
+  Chase(Store& store, Clock& clock) : store_(store), clock_(clock) {}
+
+  // The service has to be woken after it.
+  void add(Leftover leftover) {
+    const std::lock_guard guard(mutex_);
+    inbox_.push_back(std::move(leftover));
+  }
+
+  void run(TimePoint now) noexcept override {
+    try {
+      collect(now);
+      for (Leftover& leftover : connected_) drain(leftover, now);
+      std::erase_if(connected_, [now](const Leftover& leftover) { return leftover.session == nullptr || leftover.until < now; });
+      if (pending_ && pending_->advance(now)) answered(now);
+      if (!pending_ && !broken_.empty() && now >= next_) submit(now);
+    } catch (const std::exception&) {  // no memory: later
+      next_ = now + std::chrono::seconds(1);
+    }
+  }
+
+  TimePoint watch(PollSet& files) override {
+    TimePoint wake = TimePoint::max();
+    for (const Leftover& leftover : connected_) {
+      files.push_back(leftover.session->file());
+      wake = std::min(wake, leftover.until);
+    }
+    if (pending_) return std::min(wake, pending_->watch(files));
+    return broken_.empty() ? wake : std::min(wake, next_);
+  }
+
+  // Pending releases get one attempt. Those still connected have had theirs when the kernel has the bytes.
+  bool is_done() override {
+    const std::lock_guard guard(mutex_);
+    const bool written = std::all_of(connected_.begin(), connected_.end(), [](Leftover& each) { return each.session->exchange().unsent().empty(); });
+    return inbox_.empty() && written && !pending_ && tried_ == broken_.size();
+  }
+
+ private:
+  static constexpr std::size_t longest_batch = 256;
+
+  void collect(TimePoint now) {
+    std::vector<Leftover> fresh;
+    {
+      const std::lock_guard guard(mutex_);
+      fresh.swap(inbox_);
+    }
+    for (Leftover& leftover : fresh) {
+      if (leftover.session) {
+        connected_.push_back(std::move(leftover));
+      } else {
+        broke(std::move(leftover), now);
+      }
+    }
+  }
+
+  void broke(Leftover leftover, TimePoint now) {
+    broken_.push_back(std::move(leftover));
+    backoff_.reset();
+    next_ = now;
+  }
+
+  void drain(Leftover& leftover, TimePoint now) {
+    try {
+      leftover.session->flush();
+      leftover.session->receive();
+      while (leftover.session->exchange().owed() > 0) {
+        if (!leftover.session->next_reply()) return;
+      }
+      leftover.session.reset();  // all is answered
+    } catch (const Error&) {
+      leftover.session.reset();
+      broke(std::move(leftover), now);
+    }
+  }
+
+  void submit(TimePoint now) {
+    batch_ = std::exchange(broken_, {});  // the requests point into it
+    asked_ = std::min(batch_.size(), longest_batch);
+    std::vector<Request> requests;
+    for (std::size_t i = 0; i < asked_; ++i) requests.push_back(batch_[i].take_back(now));
+    tried_ = 0;
+    pending_ = store_.submit(requests, Lane::service, now + store_.patience());
+    if (pending_->advance(clock_.now())) answered(now);
+  }
+
+  void answered(TimePoint now) {
+    for (std::size_t i = 0; i < batch_.size(); ++i) {
+      const bool untried = i >= asked_;
+      if (!untried && pending_->answers()[i].kind == Answer::Kind::yes) continue;
+      if (now >= batch_[i].until) continue;
+      if (untried) {
+        broken_.push_back(std::move(batch_[i]));
+      } else {
+        broken_.insert(broken_.begin(), std::move(batch_[i]));
+        ++tried_;
+      }
+    }
+    pending_.reset();
+    batch_.clear();
+    next_ = tried_ == 0 ? now : now + backoff_.next(random_fraction());
+  }
+
+  // Constant after construction.
+  Store& store_;
+  Clock& clock_;
+  // The service thread's own.
+  std::vector<Leftover> connected_, broken_;
+  std::vector<Leftover> batch_;  // the broken ones that pending_ is about
+  std::size_t asked_ = 0;        // of batch_
+  std::size_t tried_ = 0;        // of broken_, from its front
+  Pending pending_;
+  TimePoint next_;
+  Backoff backoff_{std::chrono::milliseconds(10), std::chrono::seconds(1)};
+  // Guarded by mutex_.
+  std::mutex mutex_;
+  std::vector<Leftover> inbox_;
+};
+
+}  // namespace redlock::detail

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <charconv>
+#include <cstddef>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "redlock/detail/hiredis.hpp"
+#include "redlock/error.hpp"
+
+namespace redlock::detail {
+
+// A number as a word of a command, without the heap.
+class NumberWord {
+ public:
+  explicit NumberWord(long long number) noexcept {
+    length_ = static_cast<std::size_t>(std::to_chars(static_cast<char*>(text_), static_cast<char*>(text_) + sizeof text_, number).ptr - text_);
+  }
+  operator std::string_view() const noexcept { return {static_cast<const char*>(text_), length_}; }  // NOLINT(*-explicit-*)
+
+ private:
+  char text_[20];  // the longest long long
+  std::size_t length_;
+};
+
+// What is said on one connection: the commands written, and the answers owed for them. It knows bytes, not sockets.
+class Exchange {
+ public:
+  void append(std::span<const std::string_view> words) {
+    prefix('*', words.size());
+    for (const std::string_view word : words) {
+      prefix('$', word.size());
+      out_.append(word).append("\r\n");
+    }
+    ++owed_;
+  }
+  void append(std::initializer_list<std::string_view> words) { append(std::span(words.begin(), words.size())); }
+
+  std::string_view unsent() const noexcept { return std::string_view(out_).substr(sent_); }
+  void sent(std::size_t bytes) noexcept {
+    sent_ += bytes;
+    if (sent_ < out_.size()) return;
+    out_.clear();  // keeps its memory for the next command
+    sent_ = 0;
+  }
+
+  void feed(std::string_view bytes) { reader_.feed(bytes); }
+
+  // The next answer; nullptr where more bytes are needed. Throws ConnectionError at an answer that nothing asked for.
+  ReplyPtr next() {
+    ReplyPtr reply = reader_.next();
+    if (!reply) return reply;
+    if (owed_ == 0) throw ConnectionError(errc::protocol_error, "an answer to no question: " + std::string(text_of(*reply)));
+    --owed_;
+    return reply;
+  }
+
+  std::size_t owed() const noexcept { return owed_; }
+
+ private:
+  void prefix(char kind, std::size_t number) {
+    out_.push_back(kind);
+    out_.append(NumberWord(static_cast<long long>(number))).append("\r\n");
+  }
+
+  ReplyReader reader_;
+  std::string out_;
+  std::size_t sent_ = 0;  // bytes of out_ that the socket took
+  std::size_t owed_ = 0;
+};
+
+}  // namespace redlock::detail

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "redlock/detail/file.hpp"
+#include "redlock/detail/resolve.hpp"
+#include "redlock/error.hpp"
+
+namespace redlock::detail {
+
+// One stream to a server. It is our own and not hiredis': close-on-exec from birth, a connect that no signal aborts, writes that never
+// raise SIGPIPE. Nothing in it blocks; whoever waits polls, with a deadline that no signal and no dripping server prolongs.
+//
+// On failure: ConnectionError; the socket is useless then.
+class Socket {
+ public:
+  Socket() noexcept = default;
+
+  // Begins to connect. It is connected once it is writable and connected() does not throw.
+  static Socket start(const Address& address) {
+    Socket socket;
+    socket.file_ = File(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (socket.descriptor() < 0) fail(errc::connect_failed, "socket", errno);
+    // A Unix socket whose backlog is full answers EAGAIN and not EINPROGRESS: nothing is under way then.
+    if (::connect(socket.descriptor(), address.raw(), address.length) != 0 && errno != EINPROGRESS && errno != EINTR) {
+      fail(errc::connect_failed, "connect", errno);
+    }
+    return socket;
+  }
+
+  // Throws if the attempt failed. Sets the socket up for the exchange of commands.
+  void connected() const {
+    int error = 0;
+    socklen_t length = sizeof error;
+    ::getsockopt(descriptor(), SOL_SOCKET, SO_ERROR, &error, &length);
+    if (error != 0) fail(errc::connect_failed, "connect", error);
+    set(IPPROTO_TCP, TCP_NODELAY, 1);  // no effect on a Unix socket
+    set(SOL_SOCKET, SO_KEEPALIVE, 1);  // finds a peer that vanished while nothing is said
+  }
+
+  int descriptor() const noexcept { return file_.descriptor(); }
+  explicit operator bool() const noexcept { return descriptor() >= 0; }
+
+  // What the kernel takes without waiting; 0 where it takes nothing.
+  std::size_t send(std::string_view bytes) const {
+    for (;;) {
+      const ssize_t count = ::send(descriptor(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (count >= 0) return static_cast<std::size_t>(count);
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
+      if (errno != EINTR) fail(errc::connection_lost, "send", errno);
+    }
+  }
+
+  // What is there; empty where nothing is.
+  std::string_view receive(std::span<char> buffer) const {
+    for (;;) {
+      const ssize_t count = ::recv(descriptor(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+      if (count > 0) return {buffer.data(), static_cast<std::size_t>(count)};
+      if (count == 0) throw ConnectionError(errc::connection_lost, "the server closed the connection");
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return {};
+      if (errno != EINTR) fail(errc::connection_lost, "receive", errno);
+    }
+  }
+
+  // Whether an idle connection is still good: nothing to read, and not closed by the server.
+  bool is_quiet() const noexcept {
+    char byte = 0;
+    return ::recv(descriptor(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+  }
+
+ private:
+  [[noreturn]] static void fail(errc code, const char* what, int error) {
+    throw ConnectionError(code, std::string(what) + ": " + std::generic_category().message(error));
+  }
+
+  void set(int level, int option, int value) const noexcept { ::setsockopt(descriptor(), level, option, &value, sizeof value); }
+
+  File file_;
+};
+
+}  // namespace redlock::detail

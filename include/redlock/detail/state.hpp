@@ -1,0 +1,184 @@
+#pragma once
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "redlock/detail/acquire.hpp"
+#include "redlock/detail/chase.hpp"
+#include "redlock/detail/clock.hpp"
+#include "redlock/detail/counters.hpp"
+#include "redlock/detail/deadline.hpp"
+#include "redlock/detail/lease.hpp"
+#include "redlock/detail/node.hpp"
+#include "redlock/detail/notifier.hpp"
+#include "redlock/detail/process_mark.hpp"
+#include "redlock/detail/service.hpp"
+#include "redlock/detail/store.hpp"
+#include "redlock/detail/watchdog.hpp"
+#include "redlock/options.hpp"
+
+namespace redlock::detail {
+
+class PollClock final : public Clock {
+ public:
+  TimePoint now() const noexcept override { return BootClock::now(); }
+  void poll(std::span<pollfd> files, TimePoint until) override { ::poll(files.data(), files.size(), poll_timeout(now(), until)); }
+};
+
+// Everything behind a Client: the store, and the threads that outlive a call. It lives for as long as a handle or one of its threads
+// does, and belongs to the process that made it.
+//
+// Thread safety: all members.
+class State final : public Watchdog::Listener, public Chaser, public std::enable_shared_from_this<State> {
+ public:
+  State(const Settings& settings, const ClientOptions& options)
+      : retry_for_(clamp(options.retry_for)), observer_(options.observer), store_(std::make_unique<Node>(settings, options.pool_size)) {}
+
+  bool is_inherited() const noexcept { return mark_.is_inherited(); }
+
+  Store& store() noexcept { return *store_; }
+  Clock& clock() noexcept { return clock_; }
+  Counters& counters() noexcept { return counters_; }
+  Observer* observer() const noexcept { return observer_.get(); }
+  std::chrono::nanoseconds retry_for() const noexcept { return retry_for_; }
+  Acquirer acquirer() noexcept { return {*store_, clock_, *this, counters_}; }
+
+  // A lease object that nobody else refers to. One that was used before keeps its memory.
+  std::shared_ptr<Lease> new_lease() {
+    const std::lock_guard guard(mutex_);
+    if (spare_.empty()) return std::make_shared<Lease>();
+    std::shared_ptr<Lease> lease = std::move(spare_.back());
+    spare_.pop_back();
+    return lease;
+  }
+  void give_back(std::shared_ptr<Lease> lease) {
+    lease->terms.on_lost = nullptr;
+    const std::lock_guard guard(mutex_);
+    if (spare_.size() < most_spare) spare_.push_back(std::move(lease));
+  }
+
+  void watch(const std::shared_ptr<Lease>& lease) {
+    if (watchdog_.add(lease, clock_.now())) service_.wake(shared_from_this());
+  }
+  // False: the lease object is still referred to.
+  bool unwatch(Lease& lease) noexcept { return watchdog_.remove(lease); }
+
+  void chase(Leftover leftover) noexcept override {
+    counters_.chased.add();
+    const std::string name = leftover.name;
+    try {
+      chase_.add(std::move(leftover));
+      service_.wake(shared_from_this());
+    } catch (const std::exception& error) {  // no thread to be had: the ttl does it
+      if (observer_) observer_->failed(name, error);
+    }
+  }
+
+  // Says of a lease that it is lost, unless it is known already. The caller has to deliver() it or leave that to the notifier.
+  bool lose(Lease& lease, LeaseLost::Reason reason) noexcept {
+    if (!lease.lose(reason)) return false;
+    counters_.lost.add();
+    if (reason == LeaseLost::Reason::expired) {  // its key may still be there
+      const TimePoint until = clock_.now() + lease.terms.ttl;
+      chase({.name = lease.terms.name, .token = std::string(lease.terms.token.text()), .until = until});
+    }
+    return true;
+  }
+
+  void renewed(std::size_t count) noexcept override { counters_.renewed.add(count); }
+
+  void renewal_failed(const std::shared_ptr<Lease>& lease, const Failure& failure) noexcept override {
+    counters_.failed.add();
+    if (!observer_) return;
+    notify([this, name = lease->terms.name, failure] { observer_->failed(name, Error(failure.code, failure.message("renew", name))); });
+  }
+
+  void lost(const std::shared_ptr<Lease>& lease, LeaseLost::Reason reason) noexcept override {
+    if (lose(*lease, reason)) notify([this, lease] { lease->deliver(observer_.get()); });
+  }
+
+  // After the last handle is gone. Pending releases get one attempt; callbacks that are due still run.
+  void shut_down() {
+    service_.stop(clock_.now() + store_->patience());
+    notifier_.stop();
+  }
+
+ private:
+  static constexpr std::size_t most_spare = 64;
+
+  void notify(std::function<void()> callback) noexcept {
+    try {
+      notifier_.post(std::move(callback), shared_from_this());
+    } catch (const std::exception&) {  // no memory or no thread: owns_lock() and unlock() still tell
+    }
+  }
+
+  // Constant after construction.
+  ProcessMark mark_;
+  std::chrono::nanoseconds retry_for_;
+  std::shared_ptr<Observer> observer_;
+  // Synchronised by themselves.
+  PollClock clock_;
+  std::unique_ptr<Store> store_;
+  Counters counters_;
+  Watchdog watchdog_{*store_, clock_, *this};
+  Chase chase_{*store_, clock_};
+  Notifier notifier_;
+  Service service_{&watchdog_, &chase_};
+  // Guarded by mutex_.
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Lease>> spare_;
+};
+
+// What a Client and its locks hold: the state of this process. A forked child finds the state inherited: its mutexes may be locked for
+// ever, its threads do not exist and its sockets are the parent's. The child leaves it where it is and makes a new one.
+//
+// Thread safety: all members.
+// Lifetime: the last handle ends the state's threads and waits for them; at most connect_timeout + command_timeout, plus a callback
+// that runs. Dropped by a callback, it does not wait.
+class Handle {
+ public:
+  Handle(Settings settings, ClientOptions options)
+      : settings_(std::move(settings)), options_(std::move(options)), current_(new std::shared_ptr<State>(make())) {}
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  ~Handle() {
+    std::shared_ptr<State>* current = current_.load(std::memory_order_acquire);
+    if ((*current)->is_inherited()) return;  // the parent's
+    (*current)->shut_down();
+    delete current;
+  }
+
+  State& state() {
+    std::shared_ptr<State>* current = current_.load(std::memory_order_acquire);
+    if (!(*current)->is_inherited()) return **current;
+    auto fresh = std::make_unique<std::shared_ptr<State>>(make());
+    if (!current_.compare_exchange_strong(current, fresh.get(), std::memory_order_acq_rel)) return **current;
+    return **fresh.release();
+  }
+
+  // Whether `state` is the one of this process. Makes none.
+  bool is_current(const State* state) const noexcept {
+    const std::shared_ptr<State>& current = *current_.load(std::memory_order_acquire);
+    return current.get() == state && !current->is_inherited();
+  }
+
+ private:
+  std::shared_ptr<State> make() const { return std::make_shared<State>(settings_, options_); }
+
+  // Constant after construction.
+  Settings settings_;
+  ClientOptions options_;
+  // Synchronised by itself.
+  std::atomic<std::shared_ptr<State>*> current_;
+};
+
+}  // namespace redlock::detail

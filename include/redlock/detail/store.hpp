@@ -1,0 +1,166 @@
+#pragma once
+
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <memory_resource>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "redlock/detail/clock.hpp"
+#include "redlock/detail/session.hpp"
+#include "redlock/error.hpp"
+#include "redlock/token.hpp"
+
+// The seam between what a lock means and how servers are talked to. Everything above knows only this; a test puts fakes below it.
+namespace redlock::detail {
+
+enum class Verb {
+  try_acquire,  // SET NX PX (or the fenced script)                   yes: granted; no: held by another
+  acquire,      // the same, and who holds it for how long            yes: granted; no: held by another, for holder_ttl
+  release,      // RELEASE                                            yes: released; no: not ours
+  renew,        // RENEW                                              yes: ours, for a full ttl; no: not ours
+  look,         // GET, PTTL                                          yes: `holder` holds it for holder_ttl; no: free
+  take_back,    // CLIENT KILL of a broken connection, and RELEASE    yes: what was sent there can neither land nor have landed
+};
+
+// One command (or pipeline) about one lock. All of them may be replayed. The texts must outlive the operation.
+struct Request {
+  Verb verb = Verb::try_acquire;
+  std::string_view name = {};
+  std::string_view token = {};
+  std::chrono::milliseconds ttl{0};       // acquire, renew
+  std::string_view fence_key = {};        // acquire: mints a fencing token from this counter; empty: none
+  std::chrono::milliseconds keep{0};      // release: how long the name stays taken
+  std::int64_t client_id = 0;             // take_back: the broken connection; 0: not known
+};
+
+struct Failure {
+  errc code{};
+  std::string what = {};
+
+  static Failure of(const Error& error) { return {static_cast<errc>(error.code().value()), plain_text(error)}; }
+
+  // Throws it as the exception of its kind: "redlock: lock 'name': redis://…: Redis's own words".
+  [[noreturn]] void raise(std::string_view operation, std::string_view name) const {
+    const std::string text = message(operation, name);
+    if (is_connection_error(code)) throw ConnectionError(code, text);
+    throw ServerError(code, text);
+  }
+
+  std::string message(std::string_view operation, std::string_view name) const {
+    return "redlock: " + std::string(operation) + " '" + std::string(name) + "': " + what;
+  }
+};
+
+// A command without an answer, whose effect has to be taken back: it may still land.
+struct Leftover {
+  std::string name, token;
+  std::unique_ptr<Session> session = {};  // still connected, a RELEASE already behind the command: only its answers are awaited
+  std::int64_t client_id = 0;             // else: the connection that broke; 0 if the command is known to have ended
+  TimePoint until = {};                   // when its key has expired by itself
+  TimePoint keep_until = {};              // of a release with hold_at_least: until when the name stays taken
+
+  Request take_back(TimePoint now) const {
+    const auto keep = std::chrono::ceil<std::chrono::milliseconds>(std::max(keep_until - now, TimePoint::duration(0)));
+    return {.verb = Verb::take_back, .name = name, .token = token, .keep = keep, .client_id = client_id};
+  }
+};
+
+struct Answer {
+  enum class Kind { yes, no, failed };
+
+  Kind kind = Kind::failed;
+  TimePoint sent = {};                                      // just before the first byte was sent
+  std::optional<std::chrono::milliseconds> holder_ttl = {};  // acquire, look: nullopt where the key has none
+  std::string holder = {};                                  // look: the value under the key
+  FencingToken fence = {};
+  RunId server = {};                                        // which start of the server answered
+  Failure failure = {};
+  bool reused = false;                                      // the connection had carried commands before
+  std::optional<Leftover> leftover = {};                    // failed, and it is not known whether the command ran
+};
+
+// A submitted batch of requests under way.
+//
+// Thread safety: one thread at a time.
+class Operation {
+ public:
+  Operation() = default;
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+  virtual ~Operation() = default;
+
+  // Makes what progress there is, without blocking. True once every request has its answer, at the operation's deadline at the latest.
+  virtual bool advance(TimePoint now) noexcept = 0;
+
+  // Ends it at once: what has no answer fails with `errc::timed_out`.
+  virtual void abandon(TimePoint now) noexcept = 0;
+
+  // Adds what to poll for; returns when to advance even if nothing happens.
+  virtual TimePoint watch(PollSet& files) const = 0;
+
+  virtual std::span<Answer> answers() noexcept = 0;
+
+ protected:
+  friend struct Recycle;
+  virtual void recycle() noexcept = 0;  // instead of `delete`: an operation's memory serves the next one
+};
+
+struct Recycle {
+  void operator()(Operation* operation) const noexcept { operation->recycle(); }
+};
+using Pending = std::unique_ptr<Operation, Recycle>;
+
+// Foreground: calling threads, on a bounded pool. Service: what runs in the background, on connections that callers never exhaust.
+enum class Lane { foreground, service };
+
+// One or more servers that keep locks.
+//
+// Thread safety: all members.
+class Store {
+ public:
+  Store() = default;
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+  virtual ~Store() = default;
+
+  virtual Pending submit(std::span<const Request> requests, Lane lane, TimePoint deadline) = 0;
+
+  // The time that one attempt without a wait of its own may take: to connect and to be answered.
+  virtual std::chrono::nanoseconds patience() const noexcept = 0;
+};
+
+// Waits for a pending answer. `stop`: a file that becomes readable when the caller wants out, or -1; the operation is abandoned then.
+inline void await(Operation& operation, Clock& clock, int stop = -1) {
+  std::array<std::byte, 256> memory;  // NOLINT(*-member-init): keeps the few entries off the heap
+  std::pmr::monotonic_buffer_resource resource(memory.data(), memory.size());
+  PollSet files(&resource);
+  for (;;) {
+    const TimePoint now = clock.now();
+    if (operation.advance(now)) return;
+    files.clear();
+    const TimePoint wake = operation.watch(files);
+    if (stop >= 0) files.push_back({stop, POLLIN, 0});
+    clock.poll(files, wake);
+    if (stop >= 0 && files.back().revents != 0 && !operation.advance(clock.now())) operation.abandon(clock.now());
+  }
+}
+
+// One request from the calling thread. The answer is moved out.
+inline Answer ask(Store& store, Clock& clock, const Request& request, TimePoint deadline, int stop = -1) {
+  const Pending pending = store.submit(std::span(&request, 1), Lane::foreground, deadline);
+  await(*pending, clock, stop);
+  return std::move(pending->answers().front());
+}
+
+}  // namespace redlock::detail

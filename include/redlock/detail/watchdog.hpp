@@ -1,0 +1,192 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "redlock/detail/backoff.hpp"
+#include "redlock/detail/chore.hpp"
+#include "redlock/detail/clock.hpp"
+#include "redlock/detail/deadline.hpp"
+#include "redlock/detail/lease.hpp"
+#include "redlock/detail/lease_heap.hpp"
+#include "redlock/detail/store.hpp"
+
+namespace redlock::detail {
+
+// Renews leases every third of their ttl, in batches, and finds the ones that ran out. What a renewal's answer means:
+//
+//   yes      valid for a full ttl from when the renewal was sent, unless its deadline passed before the answer came
+//   no       lost: the key is gone or somebody else's
+//   failed   nothing is known; again after a short pause, until the deadline, at which it is lost
+//
+// Thread safety: add() and remove(): all threads. The rest: the service thread.
+// On failure: a lease is lost at its deadline whatever happens to connections, memory or threads.
+class Watchdog final : public Chore {
+ public:
+  // Hears of renewals and losses, without any lock held.
+  class Listener {
+   public:
+    virtual ~Listener() = default;
+    virtual void renewed(std::size_t count) noexcept = 0;
+    virtual void renewal_failed(const std::shared_ptr<Lease>& lease, const Failure& failure) noexcept = 0;
+    virtual void lost(const std::shared_ptr<Lease>& lease, LeaseLost::Reason reason) noexcept = 0;
+  };
+
+  Watchdog(Store& store, Clock& clock, Listener& listener) : store_(store), clock_(clock), listener_(listener) {}
+
+  // Watches a lease from here on; of one that it watches it takes no notice. True: the service has to be woken.
+  [[nodiscard]] bool add(const std::shared_ptr<Lease>& lease, TimePoint now) {
+    const std::lock_guard guard(mutex_);
+    if (LeaseHeap::contains(*lease)) return false;
+    const TimePoint deadline = lease->deadline();
+    const TimePoint due = lease->terms.renewing ? std::min(now + lease->terms.ttl / 3, deadline) : deadline;
+    lease->schedule.asked = false;
+    lease->schedule.failures = 0;
+    heap_.insert(lease, due);
+    if (due >= next_) return false;
+    next_ = due;
+    return true;
+  }
+
+  // Watches it no longer. False: a renewal of it is under way, so that the lease object must not be used for another tenure.
+  bool remove(Lease& lease) noexcept {
+    const std::lock_guard guard(mutex_);
+    if (LeaseHeap::contains(lease)) heap_.erase(lease);
+    return !lease.schedule.asked;
+  }
+
+  void run(TimePoint now) noexcept override {
+    for (Batch& batch : batches_) {
+      if (batch.pending->advance(now)) answered(batch);
+    }
+    std::erase_if(batches_, [](const Batch& batch) { return batch.pending == nullptr; });
+    try {
+      while (batches_.size() < most_batches && renew_due(now)) {
+      }
+    } catch (const std::exception&) {  // no memory: what is due stays due
+    }
+  }
+
+  TimePoint watch(PollSet& files) override {
+    TimePoint wake = TimePoint::max();
+    for (const Batch& batch : batches_) wake = std::min(wake, batch.pending->watch(files));
+    const std::lock_guard guard(mutex_);
+    next_ = heap_.empty() ? TimePoint::max() : heap_.first()->schedule.due;
+    return std::min(wake, next_);
+  }
+
+  bool is_done() override { return true; }
+
+ private:
+  static constexpr std::size_t most_batches = 4;    // under way at once, so that one stalled connection does not stop the others
+  static constexpr std::size_t longest_batch = 256;
+
+  struct Batch {
+    std::vector<std::shared_ptr<Lease>> leases;
+    Pending pending;
+  };
+
+  // Submits one batch. False: nothing is due.
+  bool renew_due(TimePoint now) {
+    std::vector<std::shared_ptr<Lease>> due, lost;
+    due.reserve(longest_batch);
+    const bool more = collect(now, due, lost);
+    for (const auto& lease : lost) listener_.lost(lease, LeaseLost::Reason::expired);
+    if (due.empty()) return more;
+    std::vector<Request> requests;
+    auto shortest = std::chrono::milliseconds::max();
+    for (const auto& lease : due) {
+      requests.push_back({.verb = Verb::renew, .name = lease->terms.name, .token = lease->terms.token.text(), .ttl = lease->terms.ttl});
+      shortest = std::min(shortest, lease->terms.ttl);
+    }
+    // A quarter of the ttl for each attempt leaves time for another one on a new connection.
+    batches_.push_back({std::move(due), store_.submit(requests, Lane::service, now + shortest / 4)});
+    if (batches_.back().pending->advance(clock_.now())) {
+      answered(batches_.back());
+      batches_.pop_back();
+    }
+    return more;
+  }
+
+  // True: there is more than fits into a batch.
+  bool collect(TimePoint now, std::vector<std::shared_ptr<Lease>>& due, std::vector<std::shared_ptr<Lease>>& lost) {
+    const std::lock_guard guard(mutex_);
+    while (!heap_.empty() && heap_.first()->schedule.due <= now) {
+      if (due.size() + lost.size() == longest_batch) return true;
+      const std::shared_ptr<Lease> lease = heap_.first();
+      if (!lease->is_valid(now)) {
+        lost.push_back(lease);
+        heap_.erase(*lease);
+      } else if (lease->terms.renewing && !lease->schedule.asked) {
+        due.push_back(lease);
+        lease->schedule.asked = true;
+        heap_.move(*lease, lease->deadline());
+      } else {
+        heap_.move(*lease, lease->deadline());
+      }
+    }
+    return false;
+  }
+
+  void answered(Batch& batch) noexcept {
+    const TimePoint now = clock_.now();
+    std::size_t renewed = 0;
+    for (std::size_t i = 0; i < batch.leases.size(); ++i) {
+      const std::shared_ptr<Lease>& lease = batch.leases[i];
+      const Answer& answer = batch.pending->answers()[i];
+      const Verdict verdict = judge(*lease, answer, now);
+      if (verdict == Verdict::renewed) ++renewed;
+      if (verdict == Verdict::failed) listener_.renewal_failed(lease, answer.failure);
+      if (verdict == Verdict::taken) listener_.lost(lease, LeaseLost::Reason::taken);
+      if (verdict == Verdict::expired) listener_.lost(lease, LeaseLost::Reason::expired);
+    }
+    if (renewed > 0) listener_.renewed(renewed);
+    batch.pending.reset();
+  }
+
+  enum class Verdict { renewed, failed, taken, expired, unwatched };
+
+  Verdict judge(Lease& lease, const Answer& answer, TimePoint now) noexcept {
+    const std::lock_guard guard(mutex_);
+    lease.schedule.asked = false;
+    if (!LeaseHeap::contains(lease)) return Verdict::unwatched;  // unlocked meanwhile: a 0 is its own release's doing
+    const Verdict verdict = outcome(lease, answer, now);
+    if (verdict == Verdict::taken || verdict == Verdict::expired) {
+      heap_.erase(lease);
+    } else if (verdict == Verdict::renewed) {
+      lease.schedule.failures = 0;
+      heap_.move(lease, std::min(answer.sent + lease.terms.ttl / 3, lease.deadline()));
+    } else {
+      // From ttl/100 doubling to ttl/10: several attempts before the deadline, and no storm.
+      const auto pause = std::min(lease.terms.ttl / 10, lease.terms.ttl / 100 * (1 << std::min(lease.schedule.failures++, 10U)));
+      heap_.move(lease, std::min(now + std::max<TimePoint::duration>(pause, std::chrono::milliseconds(1)), lease.deadline()));
+    }
+    return verdict;
+  }
+
+  static Verdict outcome(Lease& lease, const Answer& answer, TimePoint now) noexcept {
+    if (!lease.is_valid(now)) return Verdict::expired;
+    if (answer.kind == Answer::Kind::failed) return Verdict::failed;
+    if (answer.kind == Answer::Kind::no) return Verdict::taken;
+    return lease.extend(valid_until(answer.sent, lease.terms.ttl), now) ? Verdict::renewed : Verdict::expired;
+  }
+
+  // Constant after construction.
+  Store& store_;
+  Clock& clock_;
+  Listener& listener_;
+  // The service thread's own.
+  std::vector<Batch> batches_;
+  // Guarded by mutex_.
+  std::mutex mutex_;
+  LeaseHeap heap_;
+  TimePoint next_ = TimePoint::max();  // when the service thread comes by itself
+};
+
+}  // namespace redlock::detail

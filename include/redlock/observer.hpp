@@ -1,0 +1,51 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <string_view>
+
+#include "redlock/error.hpp"
+
+namespace redlock {
+
+// What became of an unlock.
+enum class UnlockResult {
+  released,     // the lock was ours and is free, or kept for the rest of hold_at_least
+  lost,         // the lease had run out or somebody had taken it; nothing was deleted
+  unconfirmed,  // Redis did not answer; the release goes on in the background until the ttl
+};
+
+// Hears what happens inside of a Client: derive from it and set ClientOptions::observer.
+//
+// Thread safety: called by any thread, several at once; an implementation synchronises itself. No lock of the library is held.
+// Lifetime: shared with the Client. It must not hold a Client or a Lock: they would keep each other alive.
+// On failure: noexcept; an exception ends the process.
+class Observer {
+ public:
+  Observer() = default;
+  Observer(const Observer&) = delete;
+  Observer& operator=(const Observer&) = delete;
+  virtual ~Observer() = default;
+
+  virtual void acquired(std::string_view /*name*/, std::chrono::nanoseconds /*waited*/) noexcept {}
+  virtual void released(std::string_view /*name*/, UnlockResult /*result*/) noexcept {}
+  virtual void lost(const LeaseLost& /*loss*/) noexcept {}
+
+  // What a destructor or a background thread had to swallow: a renewal or a release that failed, an exception out of on_lost.
+  virtual void failed(std::string_view /*name*/, const std::exception& /*error*/) noexcept {}
+};
+
+// Counts since the Client was made (a forked child starts at zero).
+struct Stats {
+  std::uint64_t acquired = 0;     // locks taken
+  std::uint64_t contended = 0;    // attempts that found the lock held by another
+  std::uint64_t released = 0;     // unlocks that Redis confirmed
+  std::uint64_t unconfirmed = 0;  // unlocks without an answer
+  std::uint64_t lost = 0;         // leases that ended without an unlock
+  std::uint64_t renewed = 0;      // renewals that Redis confirmed
+  std::uint64_t failed = 0;       // commands without an answer, or with an error for one
+  std::uint64_t chased = 0;       // commands without an answer whose effect is being taken back in the background
+};
+
+}  // namespace redlock
