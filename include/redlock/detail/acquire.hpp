@@ -30,7 +30,9 @@ class Acquisition {
   enum class Next { attempt, pause, granted, held, failed };
 
   Acquisition(Patience patience, std::chrono::nanoseconds attempt_time, TimePoint now)
-      : patience_(patience), attempt_time_(attempt_time), end_(is_bounded() ? now + patience.wait : TimePoint::max()), resume_(now) {}
+      : patience_(patience), attempt_time_(attempt_time), end_(is_bounded() ? now + patience.wait : TimePoint::max()), resume_(now) {
+    if (is_once()) end_ = now + attempt_time;
+  }
 
   Next next(TimePoint now) const noexcept {
     if (last_ == Last::granted) return Next::granted;
@@ -44,7 +46,7 @@ class Acquisition {
   Verb verb() const noexcept { return last_ == Last::held ? Verb::acquire : Verb::try_acquire; }
 
   // A try without a wait gets the time that connecting and one answer may take; a wait ends when it ends.
-  TimePoint attempt_deadline(TimePoint now) const noexcept { return std::min(now + attempt_time_, is_once() ? TimePoint::max() : end_); }
+  TimePoint attempt_deadline(TimePoint now) const noexcept { return std::min(now + attempt_time_, end_); }
 
   // `valid`: of a grant, until when. `fraction`: a random number in [0, 1).
   void answered(const Answer& answer, TimePoint valid, TimePoint now, double fraction) noexcept {

@@ -144,7 +144,13 @@ inline void Holding::begin(const OwnerToken& token, TimePoint sent, TimePoint un
   acquired_ = sent;
   server_ = server;
   home_->counters().acquired.add();
-  if (lease_->terms.renewing || lease_->terms.on_lost) home_->watch(lease_);
+  if (!lease_->terms.renewing && !lease_->terms.on_lost) return;
+  try {
+    home_->watch(lease_);
+  } catch (...) {  // no thread to be had for the renewals
+    unlock();
+    throw;
+  }
 }
 
 inline bool Holding::renew() {

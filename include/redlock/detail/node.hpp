@@ -126,6 +126,7 @@ class NodeOperation final : public Operation {
 
   void fail(TimePoint now, const Error& error) noexcept {
     if (stage_ == Stage::queued) pool_->leave(ticket_);
+    const bool placed = session_ != nullptr;
     const bool asked = stage_ == Stage::asking;
     const bool silent = asked && error.code() == errc::timed_out;
     for (std::size_t i = 0; i < answers_.size(); ++i) {
@@ -137,8 +138,8 @@ class NodeOperation final : public Operation {
     }
     if (silent && answers_.size() == 1 && answers_.front().leftover) leave_behind(*answers_.front().leftover, now);
     if (asked && reused_ && !silent) pool_->forget_idle();
-    if (stage_ != Stage::queued) pool_->give(nullptr);
     session_.reset();
+    if (placed) pool_->give(nullptr);
     stage_ = Stage::settled;
   }
 

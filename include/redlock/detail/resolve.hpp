@@ -73,7 +73,7 @@ class LookUp {
  public:
   static std::shared_ptr<LookUp> start(const std::string& host, int port, TimePoint now) {
     auto look_up = std::make_shared<LookUp>(now);
-    std::thread([look_up, host, port] { look_up->finish(Addresses::look_up(host, port, AI_ADDRCONFIG)); }).detach();
+    std::thread([look_up, host, port] { look_up->finish(Addresses::look_up(host, port, 0)); }).detach();
     return look_up;
   }
 
