@@ -21,16 +21,18 @@ namespace redlock {
 
 // Who holds a name.
 struct Holder {
-  std::string token;                                   // the value in Redis: an OwnerToken's text, or whatever another program wrote
-  std::optional<std::chrono::milliseconds> remaining;  // until it ends by itself; nullopt: never, somebody has to delete it
+  std::string token;  // the value in Redis: an OwnerToken's text, or whatever another program wrote
+  std::optional<std::chrono::milliseconds>
+      remaining;  // until it ends by itself; nullopt: never, somebody has to delete it
 };
 
-// A Redis that keeps locks. Make one per process and deployment and pass it around by value: copies share connections and threads.
+// A Redis that keeps locks. Make one per process and deployment and pass it around by value: copies share connections
+// and threads.
 //
 // Thread safety: all members.
-// Lifetime: locks keep what they need alive and may outlive it. When the last copy and the last lock are gone, the background threads
-// are waited for: connect_timeout + command_timeout at most, plus a callback that runs. After fork() the child's copy has connections of
-// its own.
+// Lifetime: locks keep what they need alive and may outlive it. When the last copy and the last lock are gone, the
+// background threads are waited for: connect_timeout + command_timeout at most, plus a callback that runs. After fork()
+// the child's copy has connections of its own.
 // On failure: std::invalid_argument for a bad address or option; nothing is sent then.
 class Client {
  public:
@@ -46,8 +48,8 @@ class Client {
     return look(detail::checked_name(detail::view(name)));
   }
 
-  // Takes `name` from whoever holds it, who learns of it at the next renewal. False: nobody held it. Two round trips: it deletes what it
-  // saw, never a lock taken in between. Throws ConnectionError, ServerError.
+  // Takes `name` from whoever holds it, who learns of it at the next renewal. False: nobody held it. Two round trips:
+  // it deletes what it saw, never a lock taken in between. Throws ConnectionError, ServerError.
   template <StringLike S>
   bool force_unlock(const S& name) {
     return take_away(detail::checked_name(detail::view(name)));
@@ -61,7 +63,8 @@ class Client {
 
   detail::Answer persist(const detail::Request& request, std::string_view operation) {
     detail::State& state = handle_->state();
-    detail::Answer answer = detail::persist(state.store(), state.clock(), request, detail::TimePoint::max(), state.retry_for());
+    detail::Answer answer =
+        detail::persist(state.store(), state.clock(), request, detail::TimePoint::max(), state.retry_for());
     if (answer.kind == detail::Answer::Kind::failed) answer.failure.raise(operation, request.name);
     return answer;
   }
@@ -75,7 +78,8 @@ class Client {
   bool take_away(std::string_view name) {
     const detail::Answer seen = persist({.verb = detail::Verb::look, .name = name}, "force_unlock");
     if (seen.kind == detail::Answer::Kind::no) return false;
-    return persist({.verb = detail::Verb::release, .name = name, .token = seen.holder}, "force_unlock").kind == detail::Answer::Kind::yes;
+    return persist({.verb = detail::Verb::release, .name = name, .token = seen.holder}, "force_unlock").kind ==
+           detail::Answer::Kind::yes;
   }
 
   std::shared_ptr<detail::Handle> handle_;

@@ -29,7 +29,8 @@ namespace redlock {
 //
 // Thread safety: one thread at a time.
 // Lifetime: after a failure the connection is closed, and the next command makes a new one, with all of its set-up.
-// On failure: ConnectionError where it is not known whether the command ran: it is not repeated. ServerError where Redis answered one.
+// On failure: ConnectionError where it is not known whether the command ran: it is not repeated. ServerError where
+// Redis answered one.
 class Connection {
  public:
   // Connects, authenticates, selects the database: up to connect_timeout.

@@ -9,8 +9,8 @@
 
 namespace redlock {
 
-// What went wrong, as a number. Each value equals a std::errc condition, so that `e.code() == std::errc::timed_out` works, also
-// between shared objects that were built with hidden visibility.
+// What went wrong, as a number. Each value equals a std::errc condition, so that `e.code() == std::errc::timed_out`
+// works, also between shared objects that were built with hidden visibility.
 enum class errc {
   connect_failed = 1,  // no connection could be made: refused, unreachable, unknown host
   connection_lost,     // the connection broke before the answer
@@ -41,7 +41,7 @@ namespace redlock {
 
 namespace detail {
 
-class [[gnu::visibility("default")]] ErrorCategory final : public std::error_category {
+class __attribute__((visibility("default"))) ErrorCategory final : public std::error_category {
  public:
   const char* name() const noexcept override { return "redlock"; }
 
@@ -69,7 +69,9 @@ class [[gnu::visibility("default")]] ErrorCategory final : public std::error_cat
     return "unknown error";
   }
 
-  std::error_condition default_error_condition(int value) const noexcept override { return make_error_condition(condition(value)); }
+  std::error_condition default_error_condition(int value) const noexcept override {
+    return make_error_condition(condition(value));
+  }
 
  private:
   static std::errc condition(int value) noexcept {
@@ -107,27 +109,27 @@ class [[gnu::visibility("default")]] ErrorCategory final : public std::error_cat
 
 inline std::error_code make_error_code(errc value) noexcept { return {static_cast<int>(value), error_category()}; }
 
-// Everything that this library throws, except std::invalid_argument for bad input and plain std::system_error for misuse of a lock
-// object. Copying one never throws.
-class [[gnu::visibility("default")]] Error : public std::system_error {
+// Everything that this library throws, except std::invalid_argument for bad input and plain std::system_error for
+// misuse of a lock object. Copying one never throws.
+class __attribute__((visibility("default"))) Error : public std::system_error {
  public:
   Error(errc code, const std::string& what) : std::system_error(make_error_code(code), what) {}
 };
 
 // Redis could not be reached, or did not answer in time, or not in its protocol.
-class [[gnu::visibility("default")]] ConnectionError : public Error {
+class __attribute__((visibility("default"))) ConnectionError : public Error {
  public:
   using Error::Error;
 };
 
 // Redis answered an error. what() has its own words.
-class [[gnu::visibility("default")]] ServerError : public Error {
+class __attribute__((visibility("default"))) ServerError : public Error {
  public:
   using Error::Error;
 };
 
 // A lock that was held is held no more, though nobody unlocked it.
-class [[gnu::visibility("default")]] LeaseLost : public Error {
+class __attribute__((visibility("default"))) LeaseLost : public Error {
  public:
   enum class Reason {
     expired,  // it could not be renewed in time: the local deadline passed
@@ -135,8 +137,9 @@ class [[gnu::visibility("default")]] LeaseLost : public Error {
   };
 
   LeaseLost(std::string_view name, Reason reason)
-      : Error(errc::lease_lost, std::string(name) + (reason == Reason::expired ? ": the lease ran out before it was renewed"
-                                                                               : ": the key is gone or somebody else's")),
+      : Error(errc::lease_lost,
+              std::string(name) + (reason == Reason::expired ? ": the lease ran out before it was renewed"
+                                                             : ": the key is gone or somebody else's")),
         name_(std::make_shared<const std::string>(name)),
         reason_(reason) {}
 
@@ -150,20 +153,30 @@ class [[gnu::visibility("default")]] LeaseLost : public Error {
 
 namespace detail {
 
-// The first word of an error answer tells its kind: https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-errors
+// The first word of an error answer tells its kind:
+// https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-errors
 inline errc error_kind(std::string_view answer) noexcept {
   constexpr std::pair<std::string_view, errc> kinds[] = {
-      {"NOAUTH", errc::unauthenticated},      {"WRONGPASS", errc::unauthenticated},  {"NOPERM", errc::no_permission},
-      {"WRONGTYPE", errc::wrong_type},        {"OOM", errc::out_of_memory},          {"MISCONF", errc::misconfigured},
-      {"NOREPLICAS", errc::no_replicas},      {"READONLY", errc::read_only},         {"LOADING", errc::loading},
-      {"MASTERDOWN", errc::master_down},      {"CLUSTERDOWN", errc::cluster_down},   {"TRYAGAIN", errc::try_again},
+      {"NOAUTH", errc::unauthenticated},
+      {"WRONGPASS", errc::unauthenticated},
+      {"NOPERM", errc::no_permission},
+      {"WRONGTYPE", errc::wrong_type},
+      {"OOM", errc::out_of_memory},
+      {"MISCONF", errc::misconfigured},
+      {"NOREPLICAS", errc::no_replicas},
+      {"READONLY", errc::read_only},
+      {"LOADING", errc::loading},
+      {"MASTERDOWN", errc::master_down},
+      {"CLUSTERDOWN", errc::cluster_down},
+      {"TRYAGAIN", errc::try_again},
       {"BUSY", errc::busy},
   };
   const std::string_view word = answer.substr(0, answer.find(' '));
   for (const auto& [text, kind] : kinds) {
     if (word == text) return kind;
   }
-  // The server accepts the connection first and refuses the client after: https://redis.io/docs/latest/develop/reference/clients/
+  // The server accepts the connection first and refuses the client after:
+  // https://redis.io/docs/latest/develop/reference/clients/
   if (answer.starts_with("ERR max number of clients")) return errc::try_again;
   return errc::server_error;
 }

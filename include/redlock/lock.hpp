@@ -25,31 +25,36 @@ namespace redlock {
 
 // Holds a name in Redis while it lives: std::unique_lock, across machines.
 //
-//   redlock::Lock lock{client, "lock:order:1001"};                        // waits; renewed in the background; released at }
-//   if (redlock::Lock lock{client, "lock:sku:7", 3s}) { … } else { … }    // waits for 3 s at most; test it
+//   redlock::Lock lock{client, "lock:order:1001"};                       // waits; renewed until }, where it is released
+//   if (redlock::Lock lock{client, "lock:sku:7", 3s}) { … } else { … }   // waits for 3 s at most: test it
 //
-// A lock in Redis is a lease: unlike a mutex it can end while you hold it, when the process stands still for longer than the ttl, when
-// Redis cannot be reached for as long, or when Redis loses its data. The lock says so: owns_lock() turns false no later than the moment
-// at which somebody else may get it, lost_token() is stopped, on_lost is called. Where a stale holder must do no harm whatever happens,
-// hand fencing_token() to the resource and let it refuse smaller ones.
+// A lock in Redis is a lease: unlike a mutex it can end while you hold it, when the process stands still for longer
+// than the ttl, when Redis cannot be reached for as long, or when Redis loses its data. The lock says so: owns_lock()
+// turns false no later than the moment at which somebody else may get it, lost_token() is stopped, on_lost is called.
+// Where a stale holder must do no harm whatever happens, hand fencing_token() to the resource and let it refuse smaller
+// ones.
 //
-// The owner is this object, by its token, not the thread: it may move between threads. After fork() the child's copy owns nothing.
+// The owner is this object, by its token, not the thread: it may move between threads. After fork() the child's copy
+// owns nothing.
 //
 // Thread safety: one thread at a time; const members may run side by side.
-// Lifetime: it may outlive its Client. The destructor unlocks: connect_timeout + command_timeout at most, plus an on_lost of this
-// lease that is running. It never throws; what fails is told to the Observer.
+// Lifetime: it may outlive its Client. The destructor unlocks: connect_timeout + command_timeout at most, plus an
+// on_lost of this lease that is running. It never throws; what fails is told to the Observer.
 // On failure:
 //   somebody else holds it            false, an empty lock
-//   Redis cannot be reached           retried until the wait (lock(): ClientOptions::retry_for) ends, then ConnectionError, ServerError
+//   Redis cannot be reached           retried until the wait (lock(): ClientOptions::retry_for) ends, then
+//                                     ConnectionError or, where it answers that it cannot serve now, ServerError
 //   Redis refuses                     ServerError at once
-//   used wrongly                      std::system_error; std::invalid_argument for a bad name or option; nothing is sent
+//   used wrongly                      std::system_error; nothing is sent
+//   a bad name or option              std::invalid_argument; nothing is sent
 class Lock {
  public:
   [[nodiscard]] Lock() noexcept = default;  // locks nothing: every use but assignment is an error
 
   // lock().
   template <StringLike S>
-  [[nodiscard]] Lock(Client client, const S& name, LockOptions options = {}) : Lock(Deferred{}, std::move(client), detail::view(name), std::move(options)) {
+  [[nodiscard]] Lock(Client client, const S& name, LockOptions options = {})
+      : Lock(Deferred{}, std::move(client), detail::view(name), std::move(options)) {
     lock();
   }
 
@@ -72,7 +77,8 @@ class Lock {
     try_lock_for(wait);
   }
 
-  // Takes over what release() let go of, here or in another process. Renews it once; empty if it is gone. One round trip.
+  // Takes over what release() let go of, here or in another process. Renews it once; empty if it is gone. One round
+  // trip.
   template <StringLike S, std::same_as<std::adopt_lock_t> Tag>
   [[nodiscard]] Lock(Client client, const S& name, Tag /*tag*/, const OwnerToken& token, LockOptions options = {})
       : Lock(Deferred{}, std::move(client), detail::view(name), std::move(options)) {
@@ -99,7 +105,8 @@ class Lock {
   // Exactly one attempt. Takes connect_timeout + command_timeout at most; throws if Redis cannot be reached.
   bool try_lock() { return acquire({}, {}); }
 
-  // Waits for `wait` at most, whatever the server does; throws if the last attempt did not reach Redis. Zero or less: try_lock().
+  // Waits for `wait` at most, whatever the server does; throws if the last attempt did not reach Redis. Zero or less:
+  // try_lock().
   template <class Rep, class Period>
   bool try_lock_for(std::chrono::duration<Rep, Period> wait) {
     const std::chrono::nanoseconds limit = detail::clamp(wait);
@@ -110,12 +117,12 @@ class Lock {
     return try_lock_for(detail::time_until(when));
   }
 
-  // One round trip; connect_timeout + command_timeout at most. After `unconfirmed` it may be called again. Throws std::system_error
-  // (operation_not_permitted) if nothing was locked, and nothing else.
+  // One round trip; connect_timeout + command_timeout at most. After `unconfirmed` it may be called again. Throws
+  // std::system_error (operation_not_permitted) if nothing was locked, and nothing else.
   UnlockResult unlock() { return holding("unlock").unlock(); }
 
-  // Lets go without unlocking, as std::unique_lock does: the lease goes on until its ttl, or until the token is adopted. The nil token
-  // if nothing was locked. No round trip.
+  // Lets go without unlocking, as std::unique_lock does: the lease goes on until its ttl, or until the token is
+  // adopted. The nil token if nothing was locked. No round trip.
   OwnerToken release() noexcept { return holding_ ? holding_->detach() : OwnerToken(); }
 
   // Held, and by this machine's own clock still valid. No round trip.
@@ -124,7 +131,8 @@ class Lock {
 
   // How long it is surely valid without another renewal, rounded down; 0 once lost. No round trip.
   std::chrono::milliseconds remaining() const noexcept {
-    return holding_ ? std::chrono::floor<std::chrono::milliseconds>(holding_->remaining()) : std::chrono::milliseconds(0);
+    return holding_ ? std::chrono::floor<std::chrono::milliseconds>(holding_->remaining())
+                    : std::chrono::milliseconds(0);
   }
 
   // Throws LeaseLost unless owns_lock(). No round trip.
@@ -133,11 +141,12 @@ class Lock {
     throw holding_ ? holding_->loss() : LeaseLost("", LeaseLost::Reason::expired);
   }
 
-  // Renews now, to a full ttl: replaces what is left, never adds to it, never shortens it. False: the lock is lost. One round trip.
-  // Throws ConnectionError, ServerError while that is not known.
+  // Renews now, to a full ttl: replaces what is left, never adds to it, never shortens it. False: the lock is lost. One
+  // round trip. Throws ConnectionError, ServerError while that is not known.
   bool renew() { return holding("renew").renew(); }
 
-  // Stopped when the lease of this tenure is lost, never after a good unlock. Without a tenure: a token that is never stopped.
+  // Stopped when the lease of this tenure is lost, never after a good unlock. Without a tenure: a token that is never
+  // stopped.
   std::stop_token lost_token() const { return holding_ ? holding_->lost_token() : std::stop_token(); }
 
   std::string_view name() const noexcept { return holding_ ? holding_->name() : std::string_view(); }
@@ -145,8 +154,8 @@ class Lock {
   // The value in Redis; the nil token while nothing is held.
   OwnerToken token() const noexcept { return holding_ ? holding_->token() : OwnerToken(); }
 
-  // Of the last acquisition; stays readable after a loss. Throws std::logic_error where there is none: LockOptions::fencing is off, nothing
-  // was acquired, or the lease was adopted.
+  // Of the last acquisition; stays readable after a loss. Throws std::logic_error where there is none:
+  // LockOptions::fencing is off, nothing was acquired, or the lease was adopted.
   FencingToken fencing_token() const {
     if (holding_ && holding_->fence()) return *holding_->fence();
     throw std::logic_error("redlock: no fencing token: set LockOptions::fencing, and acquire the lock");
@@ -158,12 +167,15 @@ class Lock {
   Lock(Deferred /*tag*/, Client client, std::string_view name, LockOptions options)
       : holding_(std::in_place, std::move(client.handle_), name, std::move(options)) {}
 
-  bool acquire(detail::Patience patience, std::stop_token stop) { return holding("lock").acquire(patience, std::move(stop)); }
+  bool acquire(detail::Patience patience, std::stop_token stop) {
+    return holding("lock").acquire(patience, std::move(stop));
+  }
   std::chrono::nanoseconds retry_for() const { return holding_ ? holding_->retry_for() : std::chrono::nanoseconds(0); }
 
   detail::Holding& holding(const char* operation) {
     if (holding_) return *holding_;
-    throw std::system_error(std::make_error_code(std::errc::operation_not_permitted), std::string("redlock: ") + operation + " of a lock that has no name");
+    throw std::system_error(std::make_error_code(std::errc::operation_not_permitted),
+                            std::string("redlock: ") + operation + " of a lock that has no name");
   }
 
   void close() noexcept {

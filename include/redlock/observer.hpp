@@ -18,7 +18,8 @@ enum class UnlockResult {
 
 // Hears what happens inside of a Client: derive from it and set ClientOptions::observer.
 //
-// Thread safety: called by any thread, several at once; an implementation synchronises itself. No lock of the library is held.
+// Thread safety: called by any thread, several at once; an implementation synchronises itself. No lock of the library
+// is held.
 // Lifetime: shared with the Client. It must not hold a Client or a Lock: they would keep each other alive.
 // On failure: noexcept; an exception ends the process.
 class Observer {
@@ -32,7 +33,8 @@ class Observer {
   virtual void released(std::string_view /*name*/, UnlockResult /*result*/) noexcept {}
   virtual void lost(const LeaseLost& /*loss*/) noexcept {}
 
-  // What a destructor or a background thread had to swallow: a renewal or a release that failed, an exception out of on_lost.
+  // What a destructor or a background thread had to swallow: a renewal or a release that failed, an exception out of
+  // on_lost.
   virtual void failed(std::string_view /*name*/, const std::exception& /*error*/) noexcept {}
 };
 

@@ -17,60 +17,66 @@ struct ByName {
   explicit ByName() = default;
 };
 
-// What a connection authenticates with. An empty user means Redis's default user; an empty password means no AUTH at all.
+// What a connection authenticates with. An empty user means Redis's default user; an empty password means no AUTH at
+// all.
 struct Credentials {
   std::string user = {};
   std::string password = {};
 };
 
-// How a Client talks to Redis. A value outside of its range throws std::invalid_argument where the Client is constructed.
+// How a Client talks to Redis. A value outside of its range throws std::invalid_argument where the Client is
+// constructed.
 struct ClientOptions {
   ByName by_name = ByName();
 
-  // Told to Redis by CLIENT SETNAME, so that `CLIENT LIST` shows who holds connections. Printable ASCII without blanks; empty: none.
+  // Told to Redis by CLIENT SETNAME, so that `CLIENT LIST` shows who holds connections. Printable ASCII without blanks;
+  // empty: none.
   std::string client_name = "redlock";
 
-  // How long resolving, connecting and authenticating may take together, and how long a command may wait for its answer. A timeout
-  // costs the connection: it is never used again. At least 1 ms.
+  // How long resolving, connecting and authenticating may take together, and how long a command may wait for its
+  // answer. A timeout costs the connection: it is never used again. At least 1 ms.
   std::chrono::milliseconds connect_timeout = std::chrono::seconds(1);
   std::chrono::milliseconds command_timeout = std::chrono::seconds(1);
 
-  // How long an operation that has no wait of its own (lock(), renew(), holder(), force_unlock()) outlasts an outage, counted from its
-  // first failure. 0: it throws at the first.
+  // How long an operation that has no wait of its own (lock(), renew(), holder(), force_unlock()) outlasts an outage,
+  // counted from its first failure. 0: it throws at the first.
   std::chrono::milliseconds retry_for = std::chrono::seconds(10);
 
-  // Connections per server for the calling threads, made as they are needed. More threads than that wait for each other, for the length
-  // of one round trip. At least 1. Renewals have a connection of their own.
+  // Connections per server for the calling threads, made as they are needed. More threads than that wait for each
+  // other, for the length of one round trip. At least 1. Renewals have a connection of their own.
   std::size_t pool_size = 8;
 
-  // Asked for user and password at each connect, for passwords that rotate; overrides those of the URI. Called by any thread. What it
-  // throws counts as a failure to connect.
+  // Asked for user and password at each connect, for passwords that rotate; overrides those of the URI. Called by any
+  // thread. What it throws counts as a failure to connect.
   std::function<Credentials()> credentials = {};
 
   // Hears what happens. nullptr: nobody does.
   std::shared_ptr<Observer> observer = {};
 };
 
-// How one lock is held. A value outside of its range throws std::invalid_argument where the Lock is constructed; nothing is sent.
+// How one lock is held. A value outside of its range throws std::invalid_argument where the Lock is constructed;
+// nothing is sent.
 struct LockOptions {
   ByName by_name = ByName();
 
-  // Length of the lease: how long the lock outlives a holder that died. 10 ms to 24 h. Short: free again soon after a crash, but less
-  // time to ride out an outage, and more renewals.
+  // Length of the lease: how long the lock outlives a holder that died. 10 ms to 24 h. Short: free again soon after a
+  // crash, but less time to ride out an outage, and more renewals.
   std::chrono::milliseconds ttl = std::chrono::seconds(30);
 
-  // Renew every ttl/3 until unlock, one command each. Off: the lease ends at ttl, always. A holder that hangs is renewed for as long as
-  // its process lives.
+  // Renew every ttl/3 until unlock, one command each. Off: the lease ends at ttl, always. A holder that hangs is
+  // renewed for as long as its process lives.
   bool watchdog = true;
 
-  // Mint a fencing token with the lock, in the same round trip. Costs one more key per name, "{name}:fence", which is never removed.
+  // Mint a fencing token with the lock, in the same round trip. Costs one more key per name, "{name}:fence", which is
+  // never removed.
   bool fencing = false;
 
-  // After unlock the name stays taken until this long after the acquisition, for jobs that must not run twice within it. 0 to ttl.
+  // After unlock the name stays taken until this long after the acquisition, for jobs that must not run twice within
+  // it. 0 to ttl.
   std::chrono::milliseconds hold_at_least = std::chrono::milliseconds(0);
 
-  // Called once when the lease is lost, by a thread of the library or by the unlock that finds it lost. It may block, throw, use the
-  // library and destroy the lock.
+  // Called once when the lease is lost, by a thread of the library or by the unlock that finds it lost. It may block,
+  // throw, use the library and destroy the lock.
   std::function<void(const LeaseLost&)> on_lost = {};
 };
 
@@ -79,21 +85,27 @@ namespace detail {
 inline void check(const LockOptions& options) {
   using std::chrono::milliseconds;
   if (options.ttl < milliseconds(10) || options.ttl > std::chrono::hours(24)) {
-    throw std::invalid_argument("redlock: ttl is " + std::to_string(options.ttl.count()) + " ms; it must be from 10 ms to 24 h");
+    throw std::invalid_argument("redlock: ttl is " + std::to_string(options.ttl.count()) +
+                                " ms; it must be from 10 ms to 24 h");
   }
   if (options.hold_at_least < milliseconds(0) || options.hold_at_least > options.ttl) {
-    throw std::invalid_argument("redlock: hold_at_least is " + std::to_string(options.hold_at_least.count()) + " ms; it must be from 0 to the ttl");
+    throw std::invalid_argument("redlock: hold_at_least is " + std::to_string(options.hold_at_least.count()) +
+                                " ms; it must be from 0 to the ttl");
   }
 }
 
 inline void check(const ClientOptions& options) {
   using std::chrono::milliseconds;
-  if (options.connect_timeout < milliseconds(1)) throw std::invalid_argument("redlock: connect_timeout must be at least 1 ms");
-  if (options.command_timeout < milliseconds(1)) throw std::invalid_argument("redlock: command_timeout must be at least 1 ms");
+  if (options.connect_timeout < milliseconds(1))
+    throw std::invalid_argument("redlock: connect_timeout must be at least 1 ms");
+  if (options.command_timeout < milliseconds(1))
+    throw std::invalid_argument("redlock: command_timeout must be at least 1 ms");
   if (options.retry_for < milliseconds(0)) throw std::invalid_argument("redlock: retry_for must not be negative");
   if (options.pool_size < 1) throw std::invalid_argument("redlock: pool_size must be at least 1");
   for (const char c : options.client_name) {
-    if (c <= ' ' || c > '~') throw std::invalid_argument("redlock: client_name takes printable ASCII without blanks: '" + options.client_name + "'");
+    if (c <= ' ' || c > '~')
+      throw std::invalid_argument("redlock: client_name takes printable ASCII without blanks: '" + options.client_name +
+                                  "'");
   }
 }
 

@@ -16,7 +16,8 @@ namespace redlock {
 // One answer of Redis. Cheap to copy; an element of an array keeps the whole answer alive.
 //
 // Thread safety: a value; const members may run side by side.
-// On failure: asking for a kind that it is not throws ConnectionError (protocol_error); an index out of range, std::out_of_range.
+// On failure: asking for a kind that it is not throws ConnectionError (protocol_error); an index out of range,
+// std::out_of_range.
 class Reply {
  public:
   explicit Reply(detail::ReplyPtr reply) : reply_(std::move(reply)) {}
@@ -35,10 +36,13 @@ class Reply {
   }
 
   // Elements of an array; 0 for anything else.
-  std::size_t size() const noexcept { return reply_->type == REDIS_REPLY_ARRAY ? static_cast<std::size_t>(reply_->elements) : 0; }
+  std::size_t size() const noexcept {
+    return reply_->type == REDIS_REPLY_ARRAY ? static_cast<std::size_t>(reply_->elements) : 0;
+  }
 
   Reply operator[](std::size_t index) const {
-    if (index >= size()) throw std::out_of_range("redlock: element " + std::to_string(index) + " of a reply of " + std::to_string(size()));
+    if (index >= size())
+      throw std::out_of_range("redlock: element " + std::to_string(index) + " of a reply of " + std::to_string(size()));
     return Reply(std::shared_ptr<const redisReply>(reply_, reply_->element[index]));
   }
 
@@ -46,7 +50,8 @@ class Reply {
   explicit Reply(std::shared_ptr<const redisReply> reply) noexcept : reply_(std::move(reply)) {}
 
   [[noreturn]] void wrong_kind(const char* expected) const {
-    throw ConnectionError(errc::protocol_error, std::string("redlock: the reply is not ") + expected + (is_nil() ? " but nil" : ""));
+    throw ConnectionError(errc::protocol_error,
+                          std::string("redlock: the reply is not ") + expected + (is_nil() ? " but nil" : ""));
   }
 
   std::shared_ptr<const redisReply> reply_;

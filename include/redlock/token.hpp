@@ -14,8 +14,8 @@
 
 namespace redlock {
 
-// Who holds a lock: the value under its key. A random UUID (version 4, RFC 9562) of 122 bits from the operating system, new for each
-// acquisition, kept as its 36 bytes of text in place.
+// Who holds a lock: the value under its key. A random UUID (version 4, RFC 9562) of 122 bits from the operating system,
+// new for each acquisition, kept as its 36 bytes of text in place.
 //
 // Thread safety: a value.
 // On failure: generate() throws std::system_error if the operating system has no randomness to give.
@@ -27,7 +27,8 @@ class OwnerToken {
 
   // Throws std::invalid_argument unless `text` is a UUID: 8-4-4-4-12 hexadecimal digits.
   explicit constexpr OwnerToken(std::string_view text) {
-    if (!is_uuid(text)) throw std::invalid_argument("redlock: not an owner token (a UUID of 36 characters): '" + std::string(text) + "'");
+    if (!is_uuid(text))
+      throw std::invalid_argument("redlock: not an owner token (a UUID of 36 characters): '" + std::string(text) + "'");
     std::copy_n(text.begin(), length, text_.begin());
   }
 
@@ -55,8 +56,9 @@ class OwnerToken {
   using Text = std::array<char, length>;
 
   static constexpr std::string_view digits = "0123456789abcdef";
-  static constexpr Text nil = {'0', '0', '0', '0', '0', '0', '0', '0', '-', '0', '0', '0', '0', '-', '0', '0', '0', '0',
-                               '-', '0', '0', '0', '0', '-', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0'};
+  static constexpr Text nil = {'0', '0', '0', '0', '0', '0', '0', '0', '-', '0', '0', '0',
+                               '0', '-', '0', '0', '0', '0', '-', '0', '0', '0', '0', '-',
+                               '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0', '0'};
 
   static constexpr bool is_uuid(std::string_view text) noexcept {
     if (text.size() != length) return false;
@@ -72,8 +74,9 @@ class OwnerToken {
   Text text_;
 };
 
-// A number that grows with every acquisition of a name. Whoever guards a resource stores the largest one seen and refuses smaller
-// ones, so that a holder that was paused past its lease does no harm: https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html
+// A number that grows with every acquisition of a name. Whoever guards a resource stores the largest one seen and
+// refuses smaller ones, so that a holder that was paused past its lease does no harm:
+// https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html
 class FencingToken {
  public:
   constexpr FencingToken() noexcept = default;

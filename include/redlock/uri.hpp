@@ -14,18 +14,20 @@ namespace redlock {
 
 // The address of one Redis server:
 //
-//   redis://[[user]:password@]host[:port][/db]      TCP; port 6379 and database 0 unless given; an IPv6 address stands in brackets
-//   unix://[[user]:password@]/path[?db=n]           Unix socket
+//   redis://[[user]:password@]host[:port][/db]   TCP; port 6379, database 0 unless given; an IPv6 address in brackets
+//   unix://[[user]:password@]/path[?db=n]        Unix socket
 //
-// and behind either ?name=…&connect_timeout=250ms&command_timeout=1s (units ms, s, m), which override ClientOptions. Every part may
-// be percent-encoded. Printing a Uri never prints the password.
+// and behind either ?name=…&connect_timeout=250ms&command_timeout=1s (units ms, s, m), which override ClientOptions.
+// Every part may be percent-encoded. Printing a Uri never prints the password.
 //
 // Thread safety: a value.
-// On failure: the constructor throws std::invalid_argument, which says what is wrong; the message has no password in it.
+// On failure: the constructor throws std::invalid_argument, which says what is wrong; the message has no password in
+// it.
 class Uri {
  public:
   template <StringLike S>
-  Uri(const S& text) : parts_(detail::UriParser(detail::view(text)).parse()) {}  // NOLINT(*-explicit-*): an address is its text
+  Uri(const S& text)
+      : parts_(detail::UriParser(detail::view(text)).parse()) {}  // NOLINT(*-explicit-*): an address is its text
 
   bool is_unix() const noexcept { return !parts_.path.empty(); }
   const std::string& path() const noexcept { return parts_.path; }  // of the Unix socket; empty for TCP
@@ -44,7 +46,8 @@ class Uri {
     const std::string database = std::to_string(parts_.database);
     if (is_unix()) return "unix://" + user + parts_.path + "?db=" + database;
     const bool ipv6 = parts_.host.find(':') != std::string::npos;
-    return "redis://" + user + (ipv6 ? "[" + parts_.host + "]" : parts_.host) + ":" + std::to_string(parts_.port) + "/" + database;
+    return "redis://" + user + (ipv6 ? "[" + parts_.host + "]" : parts_.host) + ":" + std::to_string(parts_.port) +
+           "/" + database;
   }
 
   friend std::ostream& operator<<(std::ostream& out, const Uri& uri) { return out << uri.text(); }

@@ -23,14 +23,17 @@ struct Patience {
   std::chrono::nanoseconds retry_for{0};  // with `forever`: for how long failures in a row are borne
 };
 
-// The decisions of one acquisition: when to attempt, when to pause, when it is over. It knows answers and times, no servers. Waiting is
-// by the timer alone: the holder's remaining ttl, at most 100 ms.
+// The decisions of one acquisition: when to attempt, when to pause, when it is over. It knows answers and times, no
+// servers. Waiting is by the timer alone: the holder's remaining ttl, at most 100 ms.
 class Acquisition {
  public:
   enum class Next { attempt, pause, granted, held, failed };
 
   Acquisition(Patience patience, std::chrono::nanoseconds attempt_time, TimePoint now)
-      : patience_(patience), attempt_time_(attempt_time), end_(is_bounded() ? now + patience.wait : TimePoint::max()), resume_(now) {
+      : patience_(patience),
+        attempt_time_(attempt_time),
+        end_(is_bounded() ? now + patience.wait : TimePoint::max()),
+        resume_(now) {
     if (is_once()) end_ = now + attempt_time;
   }
 
@@ -80,7 +83,8 @@ class Acquisition {
   void failed(const Answer& answer, TimePoint now, double fraction) noexcept {
     last_ = is_transient(answer.failure.code) ? Last::failed : Last::refused;
     if (!failing_since_) failing_since_ = now;
-    // A connection that was idle for long breaks at its first use, which says nothing about the server: at once again, once.
+    // A connection that was idle for long breaks at its first use, which says nothing about the server: at once again,
+    // once.
     replaying_ = answer.reused && answer.failure.code == errc::connection_lost && !replayed_;
     replayed_ = replayed_ || replaying_;
     resume_ = replaying_ ? now : now + errors_.next(fraction);
@@ -88,9 +92,11 @@ class Acquisition {
 
   std::chrono::nanoseconds pause(const Answer& answer, TimePoint now, double fraction) noexcept {
     std::chrono::nanoseconds pause = polls_.next(fraction);
-    if (answer.holder_ttl) pause = std::min<std::chrono::nanoseconds>(pause, *answer.holder_ttl + std::chrono::milliseconds(1));
+    if (answer.holder_ttl)
+      pause = std::min<std::chrono::nanoseconds>(pause, *answer.holder_ttl + std::chrono::milliseconds(1));
     // Not past the end: a lock that becomes free shortly before it is still seen.
-    if (is_bounded()) pause = std::min(pause, std::max<std::chrono::nanoseconds>((end_ - now) / 2, std::chrono::milliseconds(1)));
+    if (is_bounded())
+      pause = std::min(pause, std::max<std::chrono::nanoseconds>((end_ - now) / 2, std::chrono::milliseconds(1)));
     return pause;
   }
 
@@ -129,7 +135,8 @@ struct Acquirer {
   };
 
   // Empty: somebody else holds it, or `stop` (a file, or -1) became readable. Throws ConnectionError, ServerError.
-  std::optional<Grant> acquire(std::string_view name, std::string_view fence_key, std::chrono::milliseconds ttl, Patience patience, int stop) {
+  std::optional<Grant> acquire(std::string_view name, std::string_view fence_key, std::chrono::milliseconds ttl,
+                               Patience patience, int stop) {
     Acquisition acquisition(patience, store.patience(), clock.now());
     Failure failure;
     for (;;) {
@@ -143,15 +150,17 @@ struct Acquirer {
         case Acquisition::Next::granted:
         case Acquisition::Next::attempt: break;
       }
-      // A token that may still be on its way is never used again: each attempt has its own, so that taking back the one cannot hit
-      // the other.
+      // A token that may still be on its way is never used again: each attempt has its own, so that taking back the one
+      // cannot hit the other.
       const OwnerToken token = OwnerToken::generate();
-      const Request request{.verb = acquisition.verb(), .name = name, .token = token.text(), .ttl = ttl, .fence_key = fence_key};
+      const Request request{
+          .verb = acquisition.verb(), .name = name, .token = token.text(), .ttl = ttl, .fence_key = fence_key};
       Answer answer = ask(store, clock, request, acquisition.attempt_deadline(now), stop);
       const TimePoint until = valid_until(answer.sent, ttl);
       const TimePoint then = clock.now();
       acquisition.answered(answer, until, then, answer.kind == Answer::Kind::yes ? 0 : random_fraction());
-      if (acquisition.next(then) == Acquisition::Next::granted) return Grant{token, answer.fence, answer.server, answer.sent, until};
+      if (acquisition.next(then) == Acquisition::Next::granted)
+        return Grant{token, answer.fence, answer.server, answer.sent, until};
       settle(answer, request, acquisition, stop);
       failure = std::move(answer.failure);
       if (is_stopped(stop)) return std::nullopt;
@@ -164,14 +173,16 @@ struct Acquirer {
     const TimePoint now = clock.now();
     if (answer.kind == Answer::Kind::no) return counters.contended.add();
     if (answer.kind == Answer::Kind::yes) {  // too late to be of use
-      return chaser.chase({.name = std::string(request.name), .token = std::string(request.token), .until = now + request.ttl});
+      return chaser.chase(
+          {.name = std::string(request.name), .token = std::string(request.token), .until = now + request.ttl});
     }
     counters.failed.add();
     if (!answer.leftover) return;
     // Where the next attempt follows at once, it must not find the lock held by this one.
     Leftover& leftover = *answer.leftover;
     if (!leftover.session && acquisition.next(now) == Acquisition::Next::attempt) {
-      if (ask(store, clock, leftover.take_back(now), acquisition.attempt_deadline(now), stop).kind == Answer::Kind::yes) return;
+      if (ask(store, clock, leftover.take_back(now), acquisition.attempt_deadline(now), stop).kind == Answer::Kind::yes)
+        return;
     }
     chaser.chase(std::move(leftover));
   }
@@ -186,8 +197,10 @@ struct Acquirer {
   bool is_stopped(int stop) { return stop >= 0 && pause(clock.now(), stop); }
 };
 
-// Repeats a request until it is answered or refused for good: until `until`, and not for longer than `retry_for` after the first failure.
-inline Answer persist(Store& store, Clock& clock, const Request& request, TimePoint until, std::chrono::nanoseconds retry_for) {
+// Repeats a request until it is answered or refused for good: until `until`, and not for longer than `retry_for` after
+// the first failure.
+inline Answer persist(Store& store, Clock& clock, const Request& request, TimePoint until,
+                      std::chrono::nanoseconds retry_for) {
   Backoff pauses{std::chrono::milliseconds(10), std::chrono::seconds(1)};
   bool replayed = false;
   for (;;) {

@@ -17,14 +17,15 @@
 
 namespace redlock::detail {
 
-// Takes back what commands without an answer may have done or may yet do, so that no key stays until its ttl for nobody:
+// Takes back what commands without an answer may have done or may yet do, so that no key stays until its ttl for
+// nobody:
 //
-//   still connected   a RELEASE follows the command on its own connection (the store wrote it); both answers are awaited
+//   still connected   a RELEASE follows the command on its own connection (the store wrote it); the answers are awaited
 //   broken            CLIENT KILL of the old connection and RELEASE, over a new one, until both are answered
 //   refused           the same again and again, until the key has expired by itself
 //
-// A RELEASE that answers 0 proves nothing by itself: the command may still be on its way. Each attempt to acquire has a token of its
-// own, so none of this can hit a lock that was taken since.
+// A RELEASE that answers 0 proves nothing by itself: the command may still be on its way. Each attempt to acquire has a
+// token of its own, so none of this can hit a lock that was taken since.
 //
 // Thread safety: add(): all threads. The rest: the service thread.
 class Chase final : public Chore {
@@ -41,7 +42,8 @@ class Chase final : public Chore {
     try {
       collect(now);
       for (Leftover& leftover : connected_) drain(leftover, now);
-      std::erase_if(connected_, [now](const Leftover& leftover) { return leftover.session == nullptr || leftover.until < now; });
+      std::erase_if(connected_,
+                    [now](const Leftover& leftover) { return leftover.session == nullptr || leftover.until < now; });
       if (pending_ && pending_->advance(now)) answered(now);
       if (!pending_ && !broken_.empty() && now >= next_) submit(now);
     } catch (const std::exception&) {  // no memory: later
@@ -62,7 +64,8 @@ class Chase final : public Chore {
   // Pending releases get one attempt. Those still connected have had theirs when the kernel has the bytes.
   bool is_done() override {
     const std::lock_guard guard(mutex_);
-    const bool written = std::all_of(connected_.begin(), connected_.end(), [](Leftover& each) { return each.session->exchange().unsent().empty(); });
+    const bool written = std::all_of(connected_.begin(), connected_.end(),
+                                     [](Leftover& each) { return each.session->exchange().unsent().empty(); });
     return inbox_.empty() && written && !pending_ && tried_ == broken_.size();
   }
 

@@ -10,7 +10,8 @@
 
 namespace redlock::detail {
 
-// Time since boot, suspended time included. A lease ends while the machine sleeps, and std::chrono::steady_clock would not notice.
+// Time since boot, suspended time included. A lease ends while the machine sleeps, and std::chrono::steady_clock would
+// not notice.
 struct BootClock {
   using duration = std::chrono::nanoseconds;
   using rep = duration::rep;
@@ -35,7 +36,8 @@ class Clock {
  public:
   virtual ~Clock() = default;
   virtual TimePoint now() const noexcept = 0;
-  virtual void poll(std::span<pollfd> files, TimePoint until) = 0;  // returns when a file is ready or at `until`, or earlier
+  virtual void poll(std::span<pollfd> files,
+                    TimePoint until) = 0;  // returns when a file is ready or at `until`, or earlier
 };
 
 }  // namespace redlock::detail

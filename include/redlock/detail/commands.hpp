@@ -16,8 +16,8 @@
 #include "redlock/detail/store.hpp"
 #include "redlock/error.hpp"
 
-// Requests as Redis commands, and Redis's replies as answers. Nothing else in the library knows a command by name, the set-up of a
-// connection (session.hpp) aside.
+// Requests as Redis commands, and Redis's replies as answers. Nothing else in the library knows a command by name, the
+// set-up of a connection (session.hpp) aside.
 namespace redlock::detail {
 
 // What the next reply on a connection is for.
@@ -59,11 +59,14 @@ class Commands {
       case Verb::try_acquire:
       case Verb::acquire:
         if (request.fence_key.empty()) {
-          return put(Owed::Part::main, {"SET", request.name, request.token, "NX", "PX", NumberWord(request.ttl.count())});
+          return put(Owed::Part::main,
+                     {"SET", request.name, request.token, "NX", "PX", NumberWord(request.ttl.count())});
         }
         return script(scripts::acquire_fenced, by, "2",
-                      {request.name, request.fence_key, request.token, NumberWord(request.ttl.count()), NumberWord(wall_clock()), "1"});
-      case Verb::renew: return script(scripts::renew, by, "1", {request.name, request.token, NumberWord(request.ttl.count())});
+                      {request.name, request.fence_key, request.token, NumberWord(request.ttl.count()),
+                       NumberWord(wall_clock()), "1"});
+      case Verb::renew:
+        return script(scripts::renew, by, "1", {request.name, request.token, NumberWord(request.ttl.count())});
       case Verb::release:
       case Verb::take_back:
         if (request.keep.count() <= 0) return script(scripts::release, by, "1", {request.name, request.token});
@@ -78,7 +81,8 @@ class Commands {
   }
 
   void script(const Script& script, By by, std::string_view keys, std::initializer_list<std::string_view> words) {
-    std::array<std::string_view, 9> command = {by == By::sha1 ? "EVALSHA" : "EVAL", by == By::sha1 ? script.sha1 : script.text, keys};
+    std::array<std::string_view, 9> command = {by == By::sha1 ? "EVALSHA" : "EVAL",
+                                               by == By::sha1 ? script.sha1 : script.text, keys};
     const auto* end = std::copy(words.begin(), words.end(), command.begin() + 3);
     exchange_.append(std::span(command.data(), static_cast<std::size_t>(end - command.data())));
     owed_.push_back({index_, Owed::Part::main});
@@ -91,7 +95,8 @@ class Commands {
 
   // In µs. The only use of the wall clock: it makes fencing tokens outgrow those of a counter that was lost.
   static long long wall_clock() noexcept {
-    return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+    return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
   }
 
   Exchange& exchange_;
@@ -162,7 +167,8 @@ class Interpreter {
 
   static void holder_ttl(const redisReply& reply, Answer& answer) {
     if (!is_integer(reply)) unexpected(reply);
-    if (reply.integer != -1) answer.holder_ttl = std::chrono::milliseconds(std::max(reply.integer, 0LL));  // -2: gone meanwhile
+    if (reply.integer != -1)
+      answer.holder_ttl = std::chrono::milliseconds(std::max(reply.integer, 0LL));  // -2: gone meanwhile
   }
 
   static void failed(const redisReply& reply, Answer& answer) {
@@ -172,7 +178,8 @@ class Interpreter {
   }
 
   [[noreturn]] static void unexpected(const redisReply& reply) {
-    throw ConnectionError(errc::protocol_error, "an answer of the wrong kind: '" + std::string(text_of(reply).substr(0, 100)) + "'");
+    throw ConnectionError(errc::protocol_error,
+                          "an answer of the wrong kind: '" + std::string(text_of(reply).substr(0, 100)) + "'");
   }
 };
 

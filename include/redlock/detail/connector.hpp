@@ -19,14 +19,17 @@
 
 namespace redlock::detail {
 
-// From an endpoint to a connected socket, without ever blocking: looks the host up, then tries each of its addresses, which share the
-// time that is left. A look-up that takes more than half of the time is overtaken by the addresses that were good last.
+// From an endpoint to a connected socket, without ever blocking: looks the host up, then tries each of its addresses,
+// which share the time that is left. A look-up that takes more than half of the time is overtaken by the addresses that
+// were good last.
 //
 // On failure: advance() throws ConnectionError, with the reason of the last address tried.
 class Connector {
  public:
   Connector(std::shared_ptr<Endpoint> endpoint, TimePoint now)
-      : endpoint_(std::move(endpoint)), half_(now + endpoint_->settings().connect_timeout / 2), deadline_(now + endpoint_->settings().connect_timeout) {
+      : endpoint_(std::move(endpoint)),
+        half_(now + endpoint_->settings().connect_timeout / 2),
+        deadline_(now + endpoint_->settings().connect_timeout) {
     addresses_ = endpoint_->fixed();
     if (addresses_.empty()) look_up_ = endpoint_->look_up(now);
   }
@@ -64,13 +67,15 @@ class Connector {
     if (look_up_->done()) {
       Addresses answer = look_up_->result();
       addresses_ = answer.found.empty() ? endpoint_->last_good() : std::move(answer.found);
-      if (addresses_.empty()) throw ConnectionError(errc::connect_failed, "host '" + endpoint_->settings().uri.host() + "': " + answer.error);
+      if (addresses_.empty())
+        throw ConnectionError(errc::connect_failed, "host '" + endpoint_->settings().uri.host() + "': " + answer.error);
     } else if (now >= half_) {
       overdue_ = true;
       addresses_ = endpoint_->last_good();
     }
     if (addresses_.empty() && now >= deadline_) {
-      throw ConnectionError(errc::timed_out, "host '" + endpoint_->settings().uri.host() + "': the look-up takes too long");
+      throw ConnectionError(errc::timed_out,
+                            "host '" + endpoint_->settings().uri.host() + "': the look-up takes too long");
     }
     return !addresses_.empty();
   }

@@ -12,7 +12,8 @@ namespace redlock::detail {
 // "For ever": far beyond any lease, and far from overflowing when it is added to a point in time.
 inline constexpr std::chrono::nanoseconds forever = std::chrono::hours(24 * 365 * 10);
 
-// Any duration as nanoseconds in [0, forever]: negative and NaN are 0; hours::max() and infinity are `forever`. Fractions round up.
+// Any duration as nanoseconds in [0, forever]: negative and NaN are 0; hours::max() and infinity are `forever`.
+// Fractions round up.
 template <class Rep, class Period>
 std::chrono::nanoseconds clamp(std::chrono::duration<Rep, Period> wait) noexcept {
   using Wide = std::chrono::duration<long double, std::nano>;
@@ -36,8 +37,9 @@ inline int poll_timeout(TimePoint now, TimePoint until) noexcept {
   return static_cast<int>(std::min<decltype(left)>(left, INT_MAX));
 }
 
-// Until when a lease is surely valid that was granted by a command sent at `sent`. The margin, 1 % of the ttl and 2 ms, covers the
-// drift between two clocks and Redis's own resolution of 1 ms: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
+// Until when a lease is surely valid that was granted by a command sent at `sent`. The margin, 1 % of the ttl and 2 ms,
+// covers the drift between two clocks and Redis's own resolution of 1 ms:
+// https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
 constexpr TimePoint valid_until(TimePoint sent, std::chrono::milliseconds ttl) noexcept {
   return sent + ttl - (std::chrono::nanoseconds(ttl) / 100 + std::chrono::milliseconds(2));
 }

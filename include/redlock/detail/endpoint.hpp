@@ -26,7 +26,8 @@ struct Settings {
     ClientOptions effective = options;
     effective.client_name = client_name;
     check(effective);
-    if (!credentials) credentials = [user = uri.user(), password = uri.password()] { return Credentials{user, password}; };
+    if (!credentials)
+      credentials = [user = uri.user(), password = uri.password()] { return Credentials{user, password}; };
   }
 
   Uri uri;

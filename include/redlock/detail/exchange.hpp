@@ -16,9 +16,12 @@ namespace redlock::detail {
 class NumberWord {
  public:
   explicit NumberWord(long long number) noexcept {
-    length_ = static_cast<std::size_t>(std::to_chars(static_cast<char*>(text_), static_cast<char*>(text_) + sizeof text_, number).ptr - text_);
+    length_ = static_cast<std::size_t>(
+        std::to_chars(static_cast<char*>(text_), static_cast<char*>(text_) + sizeof text_, number).ptr - text_);
   }
-  operator std::string_view() const noexcept { return {static_cast<const char*>(text_), length_}; }  // NOLINT(*-explicit-*)
+  operator std::string_view() const noexcept {
+    return {static_cast<const char*>(text_), length_};
+  }  // NOLINT(*-explicit-*)
 
  private:
   char text_[20];  // the longest long long
@@ -52,7 +55,8 @@ class Exchange {
   ReplyPtr next() {
     ReplyPtr reply = reader_.next();
     if (!reply) return reply;
-    if (owed_ == 0) throw ConnectionError(errc::protocol_error, "an answer to no question: " + std::string(text_of(*reply)));
+    if (owed_ == 0)
+      throw ConnectionError(errc::protocol_error, "an answer to no question: " + std::string(text_of(*reply)));
     --owed_;
     return reply;
   }

@@ -11,8 +11,8 @@
 
 #include "redlock/error.hpp"
 
-// The only place that includes hiredis: its parser and its replies. Sockets are ours (see socket.hpp) and so is the writing of
-// commands (see exchange.hpp), because hiredis 0.14's restart a timeout at every signal and raise SIGPIPE.
+// The only place that includes hiredis: its parser and its replies. Sockets are ours (see socket.hpp) and so is the
+// writing of commands (see exchange.hpp), because hiredis 0.14's restart a timeout at every signal and raise SIGPIPE.
 namespace redlock::detail {
 
 struct FreeReply {
@@ -23,12 +23,15 @@ using ReplyPtr = std::unique_ptr<redisReply, FreeReply>;
 inline bool is_error(const redisReply& reply) noexcept { return reply.type == REDIS_REPLY_ERROR; }
 inline bool is_nil(const redisReply& reply) noexcept { return reply.type == REDIS_REPLY_NIL; }
 inline bool is_integer(const redisReply& reply) noexcept { return reply.type == REDIS_REPLY_INTEGER; }
-inline bool is_text(const redisReply& reply) noexcept { return reply.type == REDIS_REPLY_STRING || reply.type == REDIS_REPLY_STATUS; }
+inline bool is_text(const redisReply& reply) noexcept {
+  return reply.type == REDIS_REPLY_STRING || reply.type == REDIS_REPLY_STATUS;
+}
 inline std::string_view text_of(const redisReply& reply) noexcept {
   return reply.str == nullptr ? std::string_view() : std::string_view(reply.str, reply.len);
 }
 
-// hiredis' parser, with a bound on arrays: "*2147483647" would make it reserve 16 GiB before the first element is there.
+// hiredis' parser, with a bound on arrays: "*2147483647" would make it reserve 16 GiB before the first element is
+// there.
 class ReplyReader {
  public:
   ReplyReader() : reader_(redisReaderCreateWithFunctions(functions())) {
@@ -80,7 +83,8 @@ class ReplyReader {
   }
 
   [[noreturn]] void fail() const {
-    throw ConnectionError(errc::protocol_error, "unreadable answer: " + std::string(static_cast<const char*>(reader_->errstr)));
+    throw ConnectionError(errc::protocol_error,
+                          "unreadable answer: " + std::string(static_cast<const char*>(reader_->errstr)));
   }
 
   std::unique_ptr<redisReader, FreeReader> reader_;

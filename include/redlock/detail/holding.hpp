@@ -29,7 +29,8 @@ namespace redlock::detail {
 //   idle ──acquire(), adopt()──► held ──unlock(): released, lost; detach()──► idle
 //                                 └──unlock(): unconfirmed──► unconfirmed ──unlock(): released, unconfirmed──► …
 //
-// A held lease may be lost at any time; that is known by the lease, and ends the tenure at the next unlock() or acquire().
+// A held lease may be lost at any time; that is known by the lease, and ends the tenure at the next unlock() or
+// acquire().
 //
 // Thread safety: one thread at a time; const members may run side by side.
 class Holding {
@@ -44,9 +45,13 @@ class Holding {
   OwnerToken detach() noexcept;
   void close() noexcept;  // what a destructor does
 
-  std::chrono::nanoseconds remaining() const noexcept { return is_ours() ? lease_->remaining(home_->clock().now()) : std::chrono::nanoseconds(0); }
+  std::chrono::nanoseconds remaining() const noexcept {
+    return is_ours() ? lease_->remaining(home_->clock().now()) : std::chrono::nanoseconds(0);
+  }
   std::stop_token lost_token() const;
-  LeaseLost loss() const { return LeaseLost(name(), is_ours() && lease_->is_lost() ? lease_->loss().reason() : LeaseLost::Reason::expired); }
+  LeaseLost loss() const {
+    return LeaseLost(name(), is_ours() && lease_->is_lost() ? lease_->loss().reason() : LeaseLost::Reason::expired);
+  }
   std::string_view name() const noexcept { return lease_->terms.name; }
   OwnerToken token() const noexcept { return tenure_ == Tenure::idle ? OwnerToken() : lease_->terms.token; }
   const std::optional<FencingToken>& fence() const noexcept { return fence_; }
@@ -67,17 +72,19 @@ class Holding {
   [[noreturn]] void misuse(std::errc code, const char* what) const;
 
   std::shared_ptr<Handle> handle_;
-  std::shared_ptr<Lease> lease_;  // its terms hold the name and what the options say of a lease, also while nothing is held
-  State* home_ = nullptr;         // the state that lease_ belongs to
+  std::shared_ptr<Lease>
+      lease_;              // its terms hold the name and what the options say of a lease, also while nothing is held
+  State* home_ = nullptr;  // the state that lease_ belongs to
   std::chrono::milliseconds hold_at_least_{0};
   Tenure tenure_ = Tenure::idle;
-  bool exclusive_ = true;         // nobody else refers to lease_: it may serve another tenure
+  bool exclusive_ = true;  // nobody else refers to lease_: it may serve another tenure
   TimePoint acquired_;
-  RunId server_{};                // which start of the server granted it
+  RunId server_{};  // which start of the server granted it
   std::optional<FencingToken> fence_;
 };
 
-inline Holding::Holding(std::shared_ptr<Handle> handle, std::string_view name, LockOptions options) : handle_(std::move(handle)) {
+inline Holding::Holding(std::shared_ptr<Handle> handle, std::string_view name, LockOptions options)
+    : handle_(std::move(handle)) {
   check(options);
   home_ = &handle_->state();
   lease_ = home_->new_lease();
@@ -96,7 +103,8 @@ inline void Holding::prepare() {
   if (home_ == &state && exclusive_) return;
   std::shared_ptr<Lease> fresh = state.new_lease();
   fresh->terms = lease_->terms;
-  if (home_ != &state) new std::shared_ptr<Lease>(std::move(lease_));  // leaked: its mutex may be locked for ever in this child
+  if (home_ != &state)
+    new std::shared_ptr<Lease>(std::move(lease_));  // leaked: its mutex may be locked for ever in this child
   lease_ = std::move(fresh);
   home_ = &state;
   exclusive_ = true;
@@ -195,7 +203,8 @@ inline UnlockResult Holding::release() {
   const Lease::Terms& terms = lease_->terms;
   const TimePoint now = clock.now(), deadline = now + store.patience();
   const auto keep = std::chrono::ceil<std::chrono::milliseconds>(acquired_ + hold_at_least_ - now);
-  const Request request{.verb = Verb::release, .name = terms.name, .token = terms.token.text(), .ttl = terms.ttl, .keep = keep};
+  const Request request{
+      .verb = Verb::release, .name = terms.name, .token = terms.token.text(), .ttl = terms.ttl, .keep = keep};
   Answer answer = ask(store, clock, request, deadline);
   bool replayed = tenure_ == Tenure::unconfirmed;
   if (answer.kind == Answer::Kind::failed && answer.reused && answer.failure.code == errc::connection_lost) {
@@ -234,9 +243,13 @@ inline UnlockResult Holding::finish_unconfirmed(Answer answer) {
   const TimePoint now = home_->clock().now();
   const Lease::Terms& terms = lease_->terms;
   home_->counters().failed.add();
-  if (Observer* observer = home_->observer()) observer->failed(name(), Error(answer.failure.code, answer.failure.message("unlock", name())));
+  if (Observer* observer = home_->observer())
+    observer->failed(name(), Error(answer.failure.code, answer.failure.message("unlock", name())));
   if (!answer.leftover) {
-    answer.leftover = {.name = terms.name, .token = std::string(terms.token.text()), .until = now + terms.ttl, .keep_until = acquired_ + hold_at_least_};
+    answer.leftover = {.name = terms.name,
+                       .token = std::string(terms.token.text()),
+                       .until = now + terms.ttl,
+                       .keep_until = acquired_ + hold_at_least_};
   }
   home_->chase(*std::move(answer.leftover));
   return finish(UnlockResult::unconfirmed);
@@ -272,7 +285,8 @@ inline void Holding::close() noexcept {
 }
 
 inline void Holding::misuse(std::errc code, const char* what) const {
-  throw std::system_error(std::make_error_code(code), "redlock: " + std::string(what) + " '" + std::string(name()) + "'");
+  throw std::system_error(std::make_error_code(code),
+                          "redlock: " + std::string(what) + " '" + std::string(name()) + "'");
 }
 
 }  // namespace redlock::detail

@@ -22,13 +22,14 @@
 
 namespace redlock::detail {
 
-// One held lock: until when it is surely valid, whether it was lost, and who has been told. A lease is begun once for each tenure, by
-// the Lock that acquired it, and is then shared with the watchdog and the notifier.
+// One held lock: until when it is surely valid, whether it was lost, and who has been told. A lease is begun once for
+// each tenure, by the Lock that acquired it, and is then shared with the watchdog and the notifier.
 //
 //   valid ──deadline passes, or Redis says no──► lost ──deliver()──► told
 //     └─────────────────end()─────────────────► ended: unlocked or detached, nobody is told
 //
-// A loss is final: whoever first looks at a lease past its deadline seals it, so that a late renewal cannot bring it back.
+// A loss is final: whoever first looks at a lease past its deadline seals it, so that a late renewal cannot bring it
+// back.
 //
 // Thread safety: all members, but terms and begin() belong to the Lock that holds the lease alone.
 class Lease {
@@ -47,8 +48,8 @@ class Lease {
     static constexpr std::size_t nowhere = std::numeric_limits<std::size_t>::max();
     std::size_t index = nowhere;  // in the watchdog's heap
     TimePoint due;
-    bool asked = false;            // a renewal is under way
-    unsigned failures = 0;         // renewals in a row without an answer
+    bool asked = false;     // a renewal is under way
+    unsigned failures = 0;  // renewals in a row without an answer
   };
 
   Terms terms;
@@ -69,13 +70,16 @@ class Lease {
     auto deadline = deadline_.load(std::memory_order_acquire);
     while (deadline != ended) {
       if (ticks(now) < deadline) return std::chrono::nanoseconds(deadline - ticks(now));
-      if (deadline_.compare_exchange_weak(deadline, ended, std::memory_order_acq_rel)) break;  // a renewal may have come in between
+      if (deadline_.compare_exchange_weak(deadline, ended, std::memory_order_acq_rel))
+        break;  // a renewal may have come in between
     }
     return std::chrono::nanoseconds(0);
   }
 
   // The deadline; `TimePoint::min()` once it is over.
-  TimePoint deadline() const noexcept { return TimePoint(TimePoint::duration(deadline_.load(std::memory_order_acquire))); }
+  TimePoint deadline() const noexcept {
+    return TimePoint(TimePoint::duration(deadline_.load(std::memory_order_acquire)));
+  }
 
   // After a renewal. Never shortens. False: it came too late.
   bool extend(TimePoint until, TimePoint now) noexcept {
@@ -116,8 +120,9 @@ class Lease {
     return stop_.get_token();
   }
 
-  // Tells of a loss: the observer, then whoever waits on lost_token(), then on_lost; once, in the thread that comes first. When it
-  // returns, the telling is over, except when it was called from inside of it. The caller keeps the lease alive.
+  // Tells of a loss: the observer, then whoever waits on lost_token(), then on_lost; once, in the thread that comes
+  // first. When it returns, the telling is over, except when it was called from inside of it. The caller keeps the
+  // lease alive.
   void deliver(Observer* observer) noexcept;
 
  private:
@@ -135,7 +140,8 @@ class Lease {
     } catch (const std::exception& error) {
       if (observer != nullptr) observer->failed(terms.name, error);
     } catch (...) {
-      if (observer != nullptr) observer->failed(terms.name, std::runtime_error("on_lost threw something that is no std::exception"));
+      if (observer != nullptr)
+        observer->failed(terms.name, std::runtime_error("on_lost threw something that is no std::exception"));
     }
   }
 

@@ -9,8 +9,8 @@
 
 namespace redlock::detail {
 
-// Leases by the time when something is due for them. Each knows its place, so that an unlock takes it out of ten thousand others
-// without a search; std::priority_queue cannot.
+// Leases by the time when something is due for them. Each knows its place, so that an unlock takes it out of ten
+// thousand others without a search; std::priority_queue cannot.
 class LeaseHeap {
  public:
   bool empty() const noexcept { return heap_.empty(); }

@@ -26,7 +26,8 @@ namespace redlock::detail {
 
 class Node;
 
-// A batch on its way to one server and back: waits for a connection, sets it up, writes, reads. Every failure ends here as an answer.
+// A batch on its way to one server and back: waits for a connection, sets it up, writes, reads. Every failure ends here
+// as an answer.
 class NodeOperation final : public Operation {
  public:
   NodeOperation(Node& node, const Endpoint& endpoint) : node_(node), endpoint_(endpoint) {}
@@ -144,7 +145,9 @@ class NodeOperation final : public Operation {
   }
 
   // What changes something that nobody would put right: a renewal that lands late dies with its lease.
-  static bool may_land(Verb verb) noexcept { return verb == Verb::try_acquire || verb == Verb::acquire || verb == Verb::release; }
+  static bool may_land(Verb verb) noexcept {
+    return verb == Verb::try_acquire || verb == Verb::acquire || verb == Verb::release;
+  }
 
   Leftover leftover(const Request& request, TimePoint now) const {
     Leftover leftover;
@@ -156,8 +159,9 @@ class NodeOperation final : public Operation {
     return leftover;
   }
 
-  // The command may lie unread in the socket of a server that was stopped. A RELEASE that went over another connection could overtake
-  // it (seen in 12 of 60 runs); behind it on the same connection it cannot. The connection is used for nothing else.
+  // The command may lie unread in the socket of a server that was stopped. A RELEASE that went over another connection
+  // could overtake it (seen in 12 of 60 runs); behind it on the same connection it cannot. The connection is used for
+  // nothing else.
   void leave_behind(Leftover& leftover, TimePoint now) noexcept {
     try {
       Request release = leftover.take_back(now);

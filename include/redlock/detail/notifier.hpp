@@ -9,8 +9,8 @@
 
 namespace redlock::detail {
 
-// Runs what users gave us to call, on a thread of its own, one after the other, so that a callback that blocks delays neither renewals
-// nor the finding of losses. Its thread starts with the first one.
+// Runs what users gave us to call, on a thread of its own, one after the other, so that a callback that blocks delays
+// neither renewals nor the finding of losses. Its thread starts with the first one.
 //
 // Thread safety: all members.
 class Notifier {

@@ -15,7 +15,8 @@
 
 namespace redlock::detail {
 
-// The connections to one server: idle ones are used again, the last one first; new ones are made up to a limit; beyond it users queue.
+// The connections to one server: idle ones are used again, the last one first; new ones are made up to a limit; beyond
+// it users queue.
 //
 // Thread safety: all members; a Ticket belongs to one thread.
 class Pool {
@@ -31,7 +32,9 @@ class Pool {
     EventFile granted_;                 // made by the first wait, kept for the next
   };
 
-  Pool(std::shared_ptr<Endpoint> endpoint, std::size_t limit) : endpoint_(std::move(endpoint)), limit_(limit) { idle_.reserve(8); }
+  Pool(std::shared_ptr<Endpoint> endpoint, std::size_t limit) : endpoint_(std::move(endpoint)), limit_(limit) {
+    idle_.reserve(8);
+  }
 
   // A session, perhaps one that has yet to connect; nullptr: the ticket is queued.
   std::unique_ptr<Session> take(Ticket& ticket, TimePoint now) {
@@ -49,7 +52,8 @@ class Pool {
         return nullptr;
       }
     }
-    // Servers close connections that are idle for long. Within a second that is too rare to ask for at the price of a system call.
+    // Servers close connections that are idle for long. Within a second that is too rare to ask for at the price of a
+    // system call.
     if (session && now - session->last_used() > std::chrono::seconds(1) && !session->is_quiet()) session.reset();
     return session ? std::move(session) : std::make_unique<Session>(endpoint_);
   }

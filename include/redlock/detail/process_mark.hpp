@@ -5,8 +5,8 @@
 
 namespace redlock::detail {
 
-// Knows whether it was inherited by fork(): a page that the kernel empties in the child (MADV_WIPEONFORK, Linux 4.14). Reading it costs
-// no system call, which getpid() does at every lock and unlock.
+// Knows whether it was inherited by fork(): a page that the kernel empties in the child (MADV_WIPEONFORK, Linux 4.14).
+// Reading it costs no system call, which getpid() does at every lock and unlock.
 class ProcessMark {
  public:
   ProcessMark() noexcept : process_(::getpid()) {

@@ -15,7 +15,8 @@ template <std::size_t Count>
 std::array<unsigned char, Count> random_bytes() {
   static_assert(Count <= 256, "getentropy() gives no more at once");
   std::array<unsigned char, Count> bytes;
-  if (::getentropy(bytes.data(), bytes.size()) != 0) throw std::system_error(errno, std::generic_category(), "redlock: getentropy");
+  if (::getentropy(bytes.data(), bytes.size()) != 0)
+    throw std::system_error(errno, std::generic_category(), "redlock: getentropy");
   return bytes;
 }
 

@@ -27,7 +27,9 @@ struct Address {
   socklen_t length = 0;
 
   int family() const noexcept { return storage.ss_family; }
-  const sockaddr* raw() const noexcept { return reinterpret_cast<const sockaddr*>(&storage); }  // NOLINT(*-reinterpret-cast)
+  const sockaddr* raw() const noexcept {
+    return reinterpret_cast<const sockaddr*>(&storage);
+  }  // NOLINT(*-reinterpret-cast)
 
   static Address from(const void* bytes, socklen_t length) noexcept {
     Address address;
@@ -65,8 +67,8 @@ struct Addresses {
   }
 };
 
-// One look-up on a thread of its own, because getaddrinfo() knows no timeout: it may hang for longer than any lease. The thread shares
-// nothing but this object, so whoever waits may leave.
+// One look-up on a thread of its own, because getaddrinfo() knows no timeout: it may hang for longer than any lease.
+// The thread shares nothing but this object, so whoever waits may leave.
 //
 // Thread safety: all members.
 class LookUp {

@@ -25,7 +25,9 @@ namespace redlock::detail {
 class Service {
  public:
   explicit Service(std::initializer_list<Chore*> chores)
-      : chores_(chores), woken_(EventFile::create()), timer_(::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK)) {
+      : chores_(chores),
+        woken_(EventFile::create()),
+        timer_(::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK)) {
     if (timer_.descriptor() < 0) throw std::system_error(errno, std::generic_category(), "redlock: timerfd_create");
   }
 
@@ -36,7 +38,8 @@ class Service {
     woken_.signal();
   }
 
-  // Ends the thread once the chores are done, at `until` at the latest. Waits for that, unless called by the thread itself.
+  // Ends the thread once the chores are done, at `until` at the latest. Waits for that, unless called by the thread
+  // itself.
   void stop(TimePoint until) {
     std::thread thread;
     {

@@ -28,11 +28,12 @@ namespace redlock::detail {
 // Which start of which server answered: INFO's run_id. All zero: not known. A restarted server has another.
 using RunId = std::array<char, 40>;
 
-// One connection from its first byte to its last: connects, authenticates and introduces itself, then carries commands. Never blocks.
+// One connection from its first byte to its last: connects, authenticates and introduces itself, then carries commands.
+// Never blocks.
 //
 // Thread safety: one thread at a time.
-// On failure: throws ConnectionError or ServerError; the session is of no use then. There is no reconnecting: a new Session does all
-// of the set-up again.
+// On failure: throws ConnectionError or ServerError; the session is of no use then. There is no reconnecting: a new
+// Session does all of the set-up again.
 class Session {
  public:
   explicit Session(std::shared_ptr<Endpoint> endpoint) : endpoint_(std::move(endpoint)) {}
@@ -57,7 +58,8 @@ class Session {
     receive();
     while (const ReplyPtr reply = next_reply()) greeted(*reply);
     ready_ = exchange_.owed() == 0;
-    if (!ready_ && now >= deadline_) throw ConnectionError(errc::timed_out, "the server accepts connections but does not answer");
+    if (!ready_ && now >= deadline_)
+      throw ConnectionError(errc::timed_out, "the server accepts connections but does not answer");
   }
 
   Exchange& exchange() noexcept { return exchange_; }
@@ -144,7 +146,8 @@ class Session {
     const errc kind = error_kind(answer);
     if (is_transient(kind)) throw ServerError(kind, std::string(answer));
     // AUTH has other errors too, such as "ERR AUTH <password> called without any password configured".
-    if (greeting == Greeting::auth || kind == errc::unauthenticated) throw ServerError(errc::unauthenticated, std::string(answer));
+    if (greeting == Greeting::auth || kind == errc::unauthenticated)
+      throw ServerError(errc::unauthenticated, std::string(answer));
     if (greeting == Greeting::select) throw ServerError(kind, std::string(answer));
   }
 

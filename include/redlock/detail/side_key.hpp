@@ -6,8 +6,9 @@
 
 namespace redlock::detail {
 
-// The slot of a key in a cluster: https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#key-distribution-model
-// (CRC16, XMODEM variant, over the hash tag or else the whole key).
+// The slot of a key in a cluster:
+// https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#key-distribution-model (CRC16, XMODEM
+// variant, over the hash tag or else the whole key).
 class HashSlot {
  public:
   // What is hashed: between the first '{' and the first '}' after it, unless that is empty.
@@ -34,13 +35,14 @@ class HashSlot {
   }
 };
 
-// The key beside a lock's own that holds something about it (`suffix`: "fence"), in the same slot, so that one script may use both. No
-// two names share one.
+// The key beside a lock's own that holds something about it (`suffix`: "fence"), in the same slot, so that one script
+// may use both. No two names share one.
 inline std::string side_key(std::string_view name, std::string_view suffix) {
   const std::string lock(name), behind = ":" + std::string(suffix);
   if (name.find('}') == std::string_view::npos) return "{" + lock + "}" + behind;
   if (!HashSlot::tag(name).empty()) return lock + ":" + behind;
-  const unsigned slot = HashSlot::of(name);  // a '}' and no hash tag: the name cannot be one, so another tag of its slot is looked for
+  const unsigned slot =
+      HashSlot::of(name);  // a '}' and no hash tag: the name cannot be one, so another tag of its slot is looked for
   for (unsigned n = 0;; ++n) {
     const std::string number = std::to_string(n);
     if (HashSlot::of(number) == slot) return "{" + number + "}" + lock + behind;

@@ -18,8 +18,9 @@
 
 namespace redlock::detail {
 
-// One stream to a server. It is our own and not hiredis': close-on-exec from birth, a connect that no signal aborts, writes that never
-// raise SIGPIPE. Nothing in it blocks; whoever waits polls, with a deadline that no signal and no dripping server prolongs.
+// One stream to a server. It is our own and not hiredis': close-on-exec from birth, a connect that no signal aborts,
+// writes that never raise SIGPIPE. Nothing in it blocks; whoever waits polls, with a deadline that no signal and no
+// dripping server prolongs.
 //
 // On failure: ConnectionError; the socket is useless then.
 class Socket {
@@ -75,7 +76,8 @@ class Socket {
   // Whether an idle connection is still good: nothing to read, and not closed by the server.
   bool is_quiet() const noexcept {
     char byte = 0;
-    return ::recv(descriptor(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+    return ::recv(descriptor(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+           (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
   }
 
  private:
@@ -83,7 +85,9 @@ class Socket {
     throw ConnectionError(code, std::string(what) + ": " + std::generic_category().message(error));
   }
 
-  void set(int level, int option, int value) const noexcept { ::setsockopt(descriptor(), level, option, &value, sizeof value); }
+  void set(int level, int option, int value) const noexcept {
+    ::setsockopt(descriptor(), level, option, &value, sizeof value);
+  }
 
   File file_;
 };

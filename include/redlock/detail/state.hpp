@@ -30,17 +30,21 @@ namespace redlock::detail {
 class PollClock final : public Clock {
  public:
   TimePoint now() const noexcept override { return BootClock::now(); }
-  void poll(std::span<pollfd> files, TimePoint until) override { ::poll(files.data(), files.size(), poll_timeout(now(), until)); }
+  void poll(std::span<pollfd> files, TimePoint until) override {
+    ::poll(files.data(), files.size(), poll_timeout(now(), until));
+  }
 };
 
-// Everything behind a Client: the store, and the threads that outlive a call. It lives for as long as a handle or one of its threads
-// does, and belongs to the process that made it.
+// Everything behind a Client: the store, and the threads that outlive a call. It lives for as long as a handle or one
+// of its threads does, and belongs to the process that made it.
 //
 // Thread safety: all members.
 class State final : public Watchdog::Listener, public Chaser, public std::enable_shared_from_this<State> {
  public:
   State(const Settings& settings, const ClientOptions& options)
-      : retry_for_(clamp(options.retry_for)), observer_(options.observer), store_(std::make_unique<Node>(settings, options.pool_size)) {}
+      : retry_for_(clamp(options.retry_for)),
+        observer_(options.observer),
+        store_(std::make_unique<Node>(settings, options.pool_size)) {}
 
   bool is_inherited() const noexcept { return mark_.is_inherited(); }
 
@@ -82,7 +86,8 @@ class State final : public Watchdog::Listener, public Chaser, public std::enable
     }
   }
 
-  // Says of a lease that it is lost, unless it is known already. The caller has to deliver() it or leave that to the notifier.
+  // Says of a lease that it is lost, unless it is known already. The caller has to deliver() it or leave that to the
+  // notifier.
   bool lose(Lease& lease, LeaseLost::Reason reason) noexcept {
     if (!lease.lose(reason)) return false;
     counters_.lost.add();
@@ -98,7 +103,9 @@ class State final : public Watchdog::Listener, public Chaser, public std::enable
   void renewal_failed(const std::shared_ptr<Lease>& lease, const Failure& failure) noexcept override {
     counters_.failed.add();
     if (!observer_) return;
-    notify([this, name = lease->terms.name, failure] { observer_->failed(name, Error(failure.code, failure.message("renew", name))); });
+    notify([this, name = lease->terms.name, failure] {
+      observer_->failed(name, Error(failure.code, failure.message("renew", name)));
+    });
   }
 
   void lost(const std::shared_ptr<Lease>& lease, LeaseLost::Reason reason) noexcept override {
@@ -138,12 +145,13 @@ class State final : public Watchdog::Listener, public Chaser, public std::enable
   std::vector<std::shared_ptr<Lease>> spare_;
 };
 
-// What a Client and its locks hold: the state of this process. A forked child finds the state inherited: its mutexes may be locked for
-// ever, its threads do not exist and its sockets are the parent's. The child leaves it where it is and makes a new one.
+// What a Client and its locks hold: the state of this process. A forked child finds the state inherited: its mutexes
+// may be locked for ever, its threads do not exist and its sockets are the parent's. The child leaves it where it is
+// and makes a new one.
 //
 // Thread safety: all members.
-// Lifetime: the last handle ends the state's threads and waits for them; at most connect_timeout + command_timeout, plus a callback
-// that runs. Dropped by a callback, it does not wait.
+// Lifetime: the last handle ends the state's threads and waits for them; at most connect_timeout + command_timeout,
+// plus a callback that runs. Dropped by a callback, it does not wait.
 class Handle {
  public:
   Handle(Settings settings, ClientOptions options)

@@ -21,7 +21,8 @@
 #include "redlock/error.hpp"
 #include "redlock/token.hpp"
 
-// The seam between what a lock means and how servers are talked to. Everything above knows only this; a test puts fakes below it.
+// The seam between what a lock means and how servers are talked to. Everything above knows only this; a test puts fakes
+// below it.
 namespace redlock::detail {
 
 enum class Verb {
@@ -30,7 +31,7 @@ enum class Verb {
   release,      // RELEASE                                            yes: released; no: not ours
   renew,        // RENEW                                              yes: ours, for a full ttl; no: not ours
   look,         // GET, PTTL                                          yes: `holder` holds it for holder_ttl; no: free
-  take_back,    // CLIENT KILL of a broken connection, and RELEASE    yes: what was sent there can neither land nor have landed
+  take_back,  // CLIENT KILL of a broken connection, and RELEASE    yes: what was sent there is undone
 };
 
 // One command (or pipeline) about one lock. All of them may be replayed. The texts must outlive the operation.
@@ -38,10 +39,10 @@ struct Request {
   Verb verb = Verb::try_acquire;
   std::string_view name = {};
   std::string_view token = {};
-  std::chrono::milliseconds ttl{0};       // acquire, renew
-  std::string_view fence_key = {};        // acquire: mints a fencing token from this counter; empty: none
-  std::chrono::milliseconds keep{0};      // release: how long the name stays taken
-  std::int64_t client_id = 0;             // take_back: the broken connection; 0: not known
+  std::chrono::milliseconds ttl{0};   // acquire, renew
+  std::string_view fence_key = {};    // acquire: mints a fencing token from this counter; empty: none
+  std::chrono::milliseconds keep{0};  // release: how long the name stays taken
+  std::int64_t client_id = 0;         // take_back: the broken connection; 0: not known
 };
 
 struct Failure {
@@ -65,10 +66,11 @@ struct Failure {
 // A command without an answer, whose effect has to be taken back: it may still land.
 struct Leftover {
   std::string name, token;
-  std::unique_ptr<Session> session = {};  // still connected, a RELEASE already behind the command: only its answers are awaited
-  std::int64_t client_id = 0;             // else: the connection that broke; 0 if the command is known to have ended
-  TimePoint until = {};                   // when its key has expired by itself
-  TimePoint keep_until = {};              // of a release with hold_at_least: until when the name stays taken
+  std::unique_ptr<Session> session =
+      {};                      // still connected, a RELEASE already behind the command: only its answers are awaited
+  std::int64_t client_id = 0;  // else: the connection that broke; 0 if the command is known to have ended
+  TimePoint until = {};        // when its key has expired by itself
+  TimePoint keep_until = {};   // of a release with hold_at_least: until when the name stays taken
 
   Request take_back(TimePoint now) const {
     const auto keep = std::chrono::ceil<std::chrono::milliseconds>(std::max(keep_until - now, TimePoint::duration(0)));
@@ -80,14 +82,14 @@ struct Answer {
   enum class Kind { yes, no, failed };
 
   Kind kind = Kind::failed;
-  TimePoint sent = {};                                      // just before the first byte was sent
+  TimePoint sent = {};                                       // just before the first byte was sent
   std::optional<std::chrono::milliseconds> holder_ttl = {};  // acquire, look: nullopt where the key has none
-  std::string holder = {};                                  // look: the value under the key
+  std::string holder = {};                                   // look: the value under the key
   FencingToken fence = {};
-  RunId server = {};                                        // which start of the server answered
+  RunId server = {};  // which start of the server answered
   Failure failure = {};
-  bool reused = false;                                      // the connection had carried commands before
-  std::optional<Leftover> leftover = {};                    // failed, and it is not known whether the command ran
+  bool reused = false;                    // the connection had carried commands before
+  std::optional<Leftover> leftover = {};  // failed, and it is not known whether the command ran
 };
 
 // A submitted batch of requests under way.
@@ -100,7 +102,8 @@ class Operation {
   Operation& operator=(const Operation&) = delete;
   virtual ~Operation() = default;
 
-  // Makes what progress there is, without blocking. True once every request has its answer, at the operation's deadline at the latest.
+  // Makes what progress there is, without blocking. True once every request has its answer, at the operation's deadline
+  // at the latest.
   virtual bool advance(TimePoint now) noexcept = 0;
 
   // Ends it at once: what has no answer fails with `errc::timed_out`.
@@ -121,7 +124,8 @@ struct Recycle {
 };
 using Pending = std::unique_ptr<Operation, Recycle>;
 
-// Foreground: calling threads, on a bounded pool. Service: what runs in the background, on connections that callers never exhaust.
+// Foreground: calling threads, on a bounded pool. Service: what runs in the background, on connections that callers
+// never exhaust.
 enum class Lane { foreground, service };
 
 // One or more servers that keep locks.
@@ -140,7 +144,8 @@ class Store {
   virtual std::chrono::nanoseconds patience() const noexcept = 0;
 };
 
-// Waits for a pending answer. `stop`: a file that becomes readable when the caller wants out, or -1; the operation is abandoned then.
+// Waits for a pending answer. `stop`: a file that becomes readable when the caller wants out, or -1; the operation is
+// abandoned then.
 inline void await(Operation& operation, Clock& clock, int stop = -1) {
   std::array<std::byte, 256> memory;  // NOLINT(*-member-init): keeps the few entries off the heap
   std::pmr::monotonic_buffer_resource resource(memory.data(), memory.size());

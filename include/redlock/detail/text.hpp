@@ -9,8 +9,8 @@
 
 namespace redlock {
 
-// What a name or an address may be given as. Parameters of this kind are deduced: a std::string or std::string_view parameter would
-// take {"a", "b"} for a pair of iterators, which compiles into undefined behaviour.
+// What a name or an address may be given as. Parameters of this kind are deduced: a std::string or std::string_view
+// parameter would take {"a", "b"} for a pair of iterators, which compiles into undefined behaviour.
 template <class S>
 concept StringLike = std::convertible_to<const S&, std::string_view> && !std::same_as<S, std::nullptr_t>;
 
@@ -31,8 +31,8 @@ inline constexpr std::size_t longest_name = std::size_t{64} * 1024;
 inline std::string_view checked_name(std::string_view name) {
   if (name.empty()) throw std::invalid_argument("redlock: the name of a lock is empty");
   if (name.size() > longest_name) {
-    throw std::invalid_argument("redlock: the name of a lock has " + std::to_string(name.size()) + " bytes, more than 64 KiB: '" +
-                                std::string(name.substr(0, 32)) + "...'");
+    throw std::invalid_argument("redlock: the name of a lock has " + std::to_string(name.size()) +
+                                " bytes, more than 64 KiB: '" + std::string(name.substr(0, 32)) + "...'");
   }
   return name;
 }

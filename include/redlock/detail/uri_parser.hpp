@@ -66,19 +66,22 @@ class UriParser {
       if (!behind.empty()) port = behind.substr(1);
     } else {
       std::tie(host, port) = split(authority, ":");
-      if (port && port->find(':') != std::string_view::npos) fail("more than one ':' in the host; an IPv6 address stands in brackets");
+      if (port && port->find(':') != std::string_view::npos)
+        fail("more than one ':' in the host; an IPv6 address stands in brackets");
     }
     parts_.host = decoded(host, "host");
     if (parts_.host.empty()) fail("the host is empty");
     if (port) parts_.port = number(*port, "port", 1, 65535);
-    if (database && !database->empty()) parts_.database = number(*database, "database", 0, std::numeric_limits<int>::max());
+    if (database && !database->empty())
+      parts_.database = number(*database, "database", 0, std::numeric_limits<int>::max());
   }
 
   void unix_socket(std::string_view address) {
     const std::string_view path = address.starts_with('/') ? address : user_info(address);
     if (!path.starts_with('/')) fail("the path of a Unix socket starts with '/': unix:///path");
     parts_.path = decoded(path, "path");
-    if (parts_.path.size() >= sizeof(sockaddr_un::sun_path)) fail("the path of the Unix socket is too long for the operating system");
+    if (parts_.path.size() >= sizeof(sockaddr_un::sun_path))
+      fail("the path of the Unix socket is too long for the operating system");
   }
 
   // Takes "[[user]:password@]" off the front. A password may hold a '/' only percent-encoded, as everywhere in a URI.
@@ -118,7 +121,8 @@ class UriParser {
     int value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc{} || end != text.data() + text.size() || value < least || value > most) {
-      fail(std::string(what) + " '" + std::string(text) + "' is not a number from " + std::to_string(least) + " to " + std::to_string(most));
+      fail(std::string(what) + " '" + std::string(text) + "' is not a number from " + std::to_string(least) + " to " +
+           std::to_string(most));
     }
     return value;
   }
@@ -127,7 +131,8 @@ class UriParser {
     constexpr std::pair<std::string_view, int> units[] = {{"ms", 1}, {"s", 1000}, {"m", 60'000}};
     for (const auto& [unit, factor] : units) {
       if (!text.ends_with(unit)) continue;
-      return std::chrono::milliseconds(1) * factor * number(text.substr(0, text.size() - unit.size()), what, 1, 86'400'000 / factor);
+      return std::chrono::milliseconds(1) * factor *
+             number(text.substr(0, text.size() - unit.size()), what, 1, 86'400'000 / factor);
     }
     fail(std::string(what) + " '" + std::string(text) + "' has no unit; write 250ms, 1s or 1m");
   }

@@ -54,7 +54,8 @@ class Watchdog final : public Chore {
     return true;
   }
 
-  // Watches it no longer. False: a renewal of it is under way, so that the lease object must not be used for another tenure.
+  // Watches it no longer. False: a renewal of it is under way, so that the lease object must not be used for another
+  // tenure.
   bool remove(Lease& lease) noexcept {
     const std::lock_guard guard(mutex_);
     if (LeaseHeap::contains(lease)) heap_.erase(lease);
@@ -84,7 +85,8 @@ class Watchdog final : public Chore {
   bool is_done() override { return true; }
 
  private:
-  static constexpr std::size_t most_batches = 4;    // under way at once, so that one stalled connection does not stop the others
+  static constexpr std::size_t most_batches =
+      4;  // under way at once, so that one stalled connection does not stop the others
   static constexpr std::size_t longest_batch = 256;
 
   struct Batch {
@@ -102,7 +104,10 @@ class Watchdog final : public Chore {
     std::vector<Request> requests;
     auto shortest = std::chrono::milliseconds::max();
     for (const auto& lease : due) {
-      requests.push_back({.verb = Verb::renew, .name = lease->terms.name, .token = lease->terms.token.text(), .ttl = lease->terms.ttl});
+      requests.push_back({.verb = Verb::renew,
+                          .name = lease->terms.name,
+                          .token = lease->terms.token.text(),
+                          .ttl = lease->terms.ttl});
       shortest = std::min(shortest, lease->terms.ttl);
     }
     // A quarter of the ttl for each attempt leaves time for another one on a new connection.
@@ -164,8 +169,10 @@ class Watchdog final : public Chore {
       heap_.move(lease, std::min(answer.sent + lease.terms.ttl / 3, lease.deadline()));
     } else {
       // From ttl/100 doubling to ttl/10: several attempts before the deadline, and no storm.
-      const auto pause = std::min(lease.terms.ttl / 10, lease.terms.ttl / 100 * (1 << std::min(lease.schedule.failures++, 10U)));
-      heap_.move(lease, std::min(now + std::max<TimePoint::duration>(pause, std::chrono::milliseconds(1)), lease.deadline()));
+      const auto pause =
+          std::min(lease.terms.ttl / 10, lease.terms.ttl / 100 * (1 << std::min(lease.schedule.failures++, 10U)));
+      heap_.move(lease,
+                 std::min(now + std::max<TimePoint::duration>(pause, std::chrono::milliseconds(1)), lease.deadline()));
     }
     return verdict;
   }

@@ -7,7 +7,7 @@ namespace redlock::detail::scripts {
 
 // Gives a lock back.
 //   KEYS[1]  the lock            ARGV[1]  the owner's token
-//                                ARGV[2]  optional: for how many ms more the name stays taken, under a value that nobody owns
+//                                ARGV[2]  optional: for how many ms more the name stays taken
 //   returns 1: it was ours and is released; 0: it is free or somebody else's, and untouched
 // Replayable: the second time it answers 0 and changes nothing.
 inline constexpr Script release = {
@@ -32,12 +32,12 @@ return 1)lua",
 // Takes a lock and mints its fencing token.
 //   KEYS[1]  the lock            ARGV[1]  the owner's token
 //   KEYS[2]  the counter         ARGV[2]  ttl in ms
-//                                ARGV[3]  proposal: the client's wall clock in µs, so that tokens outgrow those of a lost counter
+//                                ARGV[3]  proposal: the client's wall clock in µs, see below
 //                                ARGV[4]  how many tokens to reserve
 //   returns the first token reserved, as text; nil: somebody else holds the lock
-// Lua's numbers are doubles, exact below 2^53: a counter that gets there is an error, and a proposal that would take it half way there
-// is ignored. The counter is written first: a script does not roll back, and a token that nobody got harms nobody.
-// Replayable: the owner gets the same token again.
+// Lua's numbers are doubles, exact below 2^53: a counter that gets there is an error, and a proposal that would take it
+// half way there is ignored. The counter is written first: a script does not roll back, and a token that nobody got
+// harms nobody. Replayable: the owner gets the same token again.
 inline constexpr Script acquire_fenced = {
     .text = R"lua(local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then return false end
