@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -26,6 +27,8 @@ struct Settings {
     ClientOptions effective = options;
     effective.client_name = client_name;
     check(effective);
+    connect_timeout = std::min<std::chrono::milliseconds>(connect_timeout, std::chrono::hours(24));
+    command_timeout = std::min<std::chrono::milliseconds>(command_timeout, std::chrono::hours(24));
     if (!credentials)
       credentials = [user = uri.user(), password = uri.password()] { return Credentials{user, password}; };
   }

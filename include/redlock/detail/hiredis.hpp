@@ -41,6 +41,9 @@ class ReplyReader {
   // Throws ConnectionError (protocol_error).
   void feed(std::string_view bytes) {
     if (redisReaderFeed(reader_.get(), bytes.data(), bytes.size()) != REDIS_OK) fail();
+    if (reader_->len - reader_->pos > longest_reply) {
+      throw ConnectionError(errc::protocol_error, "an answer of more than 512 MiB");
+    }
   }
 
   // The next whole reply; nullptr where more bytes are needed. Throws ConnectionError (protocol_error).
@@ -56,6 +59,7 @@ class ReplyReader {
   };
 
   static constexpr std::size_t longest_array = std::size_t{1} << 20U;
+  static constexpr std::size_t longest_reply = std::size_t{513} << 20U;  // Redis sends no string over 512 MiB
 
   static const redisReplyObjectFunctions& defaults() {
     static const redisReplyObjectFunctions functions = [] {

@@ -115,8 +115,10 @@ class Lease {
 
   std::stop_token lost_token() {
     const std::lock_guard guard(mutex_);
-    if (!stop_.stop_possible()) stop_ = std::stop_source();
-    if (told_ != Told::nothing) stop_.request_stop();  // nobody else has its token yet, so no callback runs in here
+    if (!stop_.stop_possible()) {
+      stop_ = std::stop_source();
+      if (told_ != Told::nothing) stop_.request_stop();  // nobody has its token yet, so no callback runs in here
+    }
     return stop_.get_token();
   }
 

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <initializer_list>
 #include <mutex>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -73,12 +74,16 @@ class Service {
       for (Chore* chore : chores_) chore->run(now);
       const TimePoint stop_at = TimePoint(TimePoint::duration(stop_at_.load(std::memory_order_acquire)));
       if (stop_at != TimePoint::max() && (now >= stop_at || are_done())) return;
-      files.clear();
-      files.push_back({woken_.descriptor(), POLLIN, 0});
-      files.push_back({timer_.descriptor(), POLLIN, 0});
-      TimePoint wake = stop_at;
-      for (Chore* chore : chores_) wake = std::min(wake, chore->watch(files));
-      sleep(files, wake);
+      try {
+        files.clear();
+        files.push_back({woken_.descriptor(), POLLIN, 0});
+        files.push_back({timer_.descriptor(), POLLIN, 0});
+        TimePoint wake = stop_at;
+        for (Chore* chore : chores_) wake = std::min(wake, chore->watch(files));
+        sleep(files, wake);
+      } catch (const std::bad_alloc&) {
+        ::poll(nullptr, 0, 10);
+      }
     }
   }
 
