@@ -32,7 +32,7 @@ class Acquisition {
   Acquisition(Patience patience, std::chrono::nanoseconds attempt_time, TimePoint now)
       : patience_(patience),
         attempt_time_(attempt_time),
-        end_(is_bounded() ? now + patience.wait : TimePoint::max()),
+        end_(is_bounded() ? now + patience.wait : never),
         resume_(now) {
     if (is_once()) end_ = now + attempt_time;
   }
@@ -43,13 +43,13 @@ class Acquisition {
     return now < resume_ ? Next::pause : Next::attempt;
   }
 
-  TimePoint pause_until() const noexcept { return std::min(resume_, end_); }
+  TimePoint pause_until() const noexcept { return (std::min)(resume_, end_); }
 
   // The first attempt asks for no more than the lock; who has to wait wants to know for how long.
   Verb verb() const noexcept { return last_ == Last::held ? Verb::acquire : Verb::try_acquire; }
 
   // A try without a wait gets the time that connecting and one answer may take; a wait ends when it ends.
-  TimePoint attempt_deadline(TimePoint now) const noexcept { return std::min(now + attempt_time_, end_); }
+  TimePoint attempt_deadline(TimePoint now) const noexcept { return (std::min)(now + attempt_time_, end_); }
 
   // `valid`: of a grant, until when. `fraction`: a random number in [0, 1).
   void answered(const Answer& answer, TimePoint valid, TimePoint now, double fraction) noexcept {
@@ -96,7 +96,7 @@ class Acquisition {
       pause = std::min<std::chrono::nanoseconds>(pause, *answer.holder_ttl + std::chrono::milliseconds(1));
     // Not past the end: a lock that becomes free shortly before it is still seen.
     if (is_bounded())
-      pause = std::min(pause, std::max<std::chrono::nanoseconds>((end_ - now) / 2, std::chrono::milliseconds(1)));
+      pause = (std::min)(pause, std::max<std::chrono::nanoseconds>((end_ - now) / 2, std::chrono::milliseconds(1)));
     return pause;
   }
 
@@ -205,10 +205,10 @@ inline Answer persist(Store& store, Clock& clock, const Request& request, TimePo
   bool replayed = false;
   for (;;) {
     const TimePoint now = clock.now();
-    Answer answer = ask(store, clock, request, std::min(now + store.patience(), until));
+    Answer answer = ask(store, clock, request, (std::min)(now + store.patience(), until));
     if (answer.kind != Answer::Kind::failed || !is_transient(answer.failure.code)) return answer;
     const TimePoint then = clock.now();
-    until = std::min(until, then + retry_for);
+    until = (std::min)(until, then + retry_for);
     if (answer.reused && !std::exchange(replayed, true)) continue;
     const TimePoint resume = then + pauses.next(random_fraction());
     if (resume >= until) return answer;

@@ -15,7 +15,7 @@ class Backoff {
   // `fraction` is a random number in [0, 1).
   std::chrono::nanoseconds next(double fraction) noexcept {
     const std::chrono::nanoseconds full = next_;
-    next_ = std::min(cap_, full * 2);
+    next_ = (std::min)(cap_, full * 2);
     return full / 2 + std::chrono::duration_cast<std::chrono::nanoseconds>(
                           fraction * std::chrono::duration<double, std::nano>(full / 2));
   }

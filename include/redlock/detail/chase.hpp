@@ -52,13 +52,13 @@ class Chase final : public Chore {
   }
 
   TimePoint watch(PollSet& files) override {
-    TimePoint wake = TimePoint::max();
+    TimePoint wake = never;
     for (const Leftover& leftover : connected_) {
       files.push_back(leftover.session->file());
-      wake = std::min(wake, leftover.until);
+      wake = (std::min)(wake, leftover.until);
     }
-    if (pending_) return std::min(wake, pending_->watch(files));
-    return broken_.empty() ? wake : std::min(wake, next_);
+    if (pending_) return (std::min)(wake, pending_->watch(files));
+    return broken_.empty() ? wake : (std::min)(wake, next_);
   }
 
   // Pending releases get one attempt. Those still connected have had theirs when the kernel has the bytes.
@@ -109,7 +109,7 @@ class Chase final : public Chore {
 
   void submit(TimePoint now) {
     batch_ = std::exchange(broken_, {});  // the requests point into it
-    asked_ = std::min(batch_.size(), longest_batch);
+    asked_ = (std::min)(batch_.size(), longest_batch);
     std::vector<Request> requests;
     for (std::size_t i = 0; i < asked_; ++i) requests.push_back(batch_[i].take_back(now));
     tried_ = 0;

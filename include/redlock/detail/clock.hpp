@@ -1,9 +1,9 @@
 #pragma once
 
 #include <poll.h>
-#include <time.h>
 
 #include <chrono>
+#include <ctime>
 #include <memory_resource>
 #include <span>
 #include <vector>
@@ -27,6 +27,7 @@ struct BootClock {
 };
 
 using TimePoint = BootClock::time_point;
+inline constexpr TimePoint never = (TimePoint::max)();
 
 // What somebody waits for, collected for one poll().
 using PollSet = std::pmr::vector<pollfd>;

@@ -168,7 +168,7 @@ class Interpreter {
   static void holder_ttl(const redisReply& reply, Answer& answer) {
     if (!is_integer(reply)) unexpected(reply);
     if (reply.integer != -1)
-      answer.holder_ttl = std::chrono::milliseconds(std::max(reply.integer, 0LL));  // -2: gone meanwhile
+      answer.holder_ttl = std::chrono::milliseconds((std::max)(reply.integer, 0LL));  // -2: gone meanwhile
   }
 
   static void failed(const redisReply& reply, Answer& answer) {

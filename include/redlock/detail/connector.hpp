@@ -84,7 +84,7 @@ class Connector {
   void begin(TimePoint now) {
     while (!socket_) {
       const auto left = static_cast<std::chrono::nanoseconds::rep>(addresses_.size() - next_);
-      address_deadline_ = now + std::max(deadline_ - now, std::chrono::nanoseconds(0)) / left;
+      address_deadline_ = now + (std::max)(deadline_ - now, std::chrono::nanoseconds(0)) / left;
       try {
         socket_ = Socket::start(addresses_[next_]);
       } catch (const ConnectionError& error) {

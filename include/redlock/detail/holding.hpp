@@ -137,7 +137,7 @@ inline bool Holding::acquire(Patience patience, const std::stop_token& stop) {
 inline bool Holding::adopt(const OwnerToken& token) {
   const Lease::Terms& terms = lease_->terms;
   const Request request{.verb = Verb::renew, .name = terms.name, .token = token.text(), .ttl = terms.ttl};
-  const Answer answer = persist(home_->store(), home_->clock(), request, TimePoint::max(), home_->retry_for());
+  const Answer answer = persist(home_->store(), home_->clock(), request, never, home_->retry_for());
   if (answer.kind == Answer::Kind::failed) answer.failure.raise("adopt", name());
   const TimePoint until = valid_until(answer.sent, terms.ttl);
   if (answer.kind == Answer::Kind::no || home_->clock().now() >= until) return false;

@@ -45,7 +45,7 @@ class Lease {
 
   // The watchdog's notes on it, guarded by the watchdog's mutex.
   struct Schedule {
-    static constexpr std::size_t nowhere = std::numeric_limits<std::size_t>::max();
+    static constexpr std::size_t nowhere = (std::numeric_limits<std::size_t>::max)();
     std::size_t index = nowhere;  // in the watchdog's heap
     TimePoint due;
     bool asked = false;     // a renewal is under way
@@ -76,7 +76,7 @@ class Lease {
     return std::chrono::nanoseconds(0);
   }
 
-  // The deadline; `TimePoint::min()` once it is over.
+  // The deadline; `(TimePoint::min)()` once it is over.
   TimePoint deadline() const noexcept {
     return TimePoint(TimePoint::duration(deadline_.load(std::memory_order_acquire)));
   }
@@ -86,7 +86,7 @@ class Lease {
     auto deadline = deadline_.load(std::memory_order_acquire);
     do {
       if (deadline == ended || ticks(now) >= deadline) return false;
-    } while (!deadline_.compare_exchange_weak(deadline, std::max(deadline, ticks(until)), std::memory_order_acq_rel));
+    } while (!deadline_.compare_exchange_weak(deadline, (std::max)(deadline, ticks(until)), std::memory_order_acq_rel));
     return true;
   }
 
@@ -129,7 +129,7 @@ class Lease {
 
  private:
   enum class Told { nothing, pending, telling, everything };
-  static constexpr TimePoint::rep ended = TimePoint::min().time_since_epoch().count();
+  static constexpr TimePoint::rep ended = (TimePoint::min)().time_since_epoch().count();
 
   static TimePoint::rep ticks(TimePoint time) noexcept { return time.time_since_epoch().count(); }
 

@@ -65,7 +65,7 @@ class NodeOperation final : public Operation {
       return deadline_;
     }
     files.push_back(session_->file());
-    return stage_ == Stage::opening ? std::min(deadline_, session_->wake()) : deadline_;
+    return stage_ == Stage::opening ? (std::min)(deadline_, session_->wake()) : deadline_;
   }
 
   std::span<Answer> answers() noexcept override { return answers_; }
@@ -102,7 +102,7 @@ class NodeOperation final : public Operation {
   }
 
   void write(TimePoint now) {
-    deadline_ = std::min(deadline_, now + session_->endpoint().settings().command_timeout);
+    deadline_ = (std::min)(deadline_, now + session_->endpoint().settings().command_timeout);
     Commands commands(session_->exchange(), owed_);
     for (std::size_t i = 0; i < requests_.size(); ++i) {
       commands.write(requests_[i], i);
@@ -210,7 +210,7 @@ class Node final : public Store {
   Node(Settings settings, std::size_t pool_size)
       : endpoint_(std::make_shared<Endpoint>(std::move(settings))),
         foreground_(endpoint_, pool_size),
-        service_(endpoint_, std::numeric_limits<std::size_t>::max()) {
+        service_(endpoint_, (std::numeric_limits<std::size_t>::max)()) {
     spare_.reserve(pool_size);
   }
 

@@ -73,13 +73,13 @@ class Service {
       const TimePoint now = BootClock::now();
       for (Chore* chore : chores_) chore->run(now);
       const TimePoint stop_at = TimePoint(TimePoint::duration(stop_at_.load(std::memory_order_acquire)));
-      if (stop_at != TimePoint::max() && (now >= stop_at || are_done())) return;
+      if (stop_at != never && (now >= stop_at || are_done())) return;
       try {
         files.clear();
         files.push_back({woken_.descriptor(), POLLIN, 0});
         files.push_back({timer_.descriptor(), POLLIN, 0});
         TimePoint wake = stop_at;
-        for (Chore* chore : chores_) wake = std::min(wake, chore->watch(files));
+        for (Chore* chore : chores_) wake = (std::min)(wake, chore->watch(files));
         sleep(files, wake);
       } catch (const std::bad_alloc&) {
         ::poll(nullptr, 0, 10);
@@ -94,8 +94,8 @@ class Service {
   // poll() itself counts on a clock that stands still while the machine is suspended.
   void sleep(PollSet& files, TimePoint wake) {
     itimerspec alarm{};
-    if (wake != TimePoint::max()) {
-      const auto time = std::max(wake.time_since_epoch(), TimePoint::duration(1));  // 0 would mean never
+    if (wake != never) {
+      const auto time = (std::max)(wake.time_since_epoch(), TimePoint::duration(1));  // 0 would mean never
       alarm.it_value.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(time).count();
       alarm.it_value.tv_nsec = (time % std::chrono::seconds(1)).count();
     }
@@ -110,7 +110,7 @@ class Service {
   File timer_;
   // Synchronised by themselves.
   std::atomic<bool> started_ = false;
-  std::atomic<TimePoint::rep> stop_at_ = TimePoint::max().time_since_epoch().count();
+  std::atomic<TimePoint::rep> stop_at_ = never.time_since_epoch().count();
   // Guarded by mutex_.
   std::mutex mutex_;
   std::thread thread_;

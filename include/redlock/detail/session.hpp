@@ -96,7 +96,7 @@ class Session {
     if (!socket_ && connector_) return {connector_->descriptor(), connector_->events(), 0};
     return {socket_.descriptor(), static_cast<short>(exchange_.unsent().empty() ? POLLIN : POLLIN | POLLOUT), 0};
   }
-  TimePoint wake() const noexcept { return connector_ ? std::min(deadline_, connector_->wake()) : deadline_; }
+  TimePoint wake() const noexcept { return connector_ ? (std::min)(deadline_, connector_->wake()) : deadline_; }
 
  private:
   enum class Greeting { auth, select, set_name, client_id, info };

@@ -31,7 +31,7 @@ enum class Verb {
   release,      // RELEASE                                            yes: released; no: not ours
   renew,        // RENEW                                              yes: ours, for a full ttl; no: not ours
   look,         // GET, PTTL                                          yes: `holder` holds it for holder_ttl; no: free
-  take_back,  // CLIENT KILL of a broken connection, and RELEASE    yes: what was sent there is undone
+  take_back,    // CLIENT KILL of a broken connection, and RELEASE    yes: what was sent there is undone
 };
 
 // One command (or pipeline) about one lock. All of them may be replayed. The texts must outlive the operation.
@@ -73,7 +73,8 @@ struct Leftover {
   TimePoint keep_until = {};   // of a release with hold_at_least: until when the name stays taken
 
   Request take_back(TimePoint now) const {
-    const auto keep = std::chrono::ceil<std::chrono::milliseconds>(std::max(keep_until - now, TimePoint::duration(0)));
+    const auto keep =
+        std::chrono::ceil<std::chrono::milliseconds>((std::max)(keep_until - now, TimePoint::duration(0)));
     return {.verb = Verb::take_back, .name = name, .token = token, .keep = keep, .client_id = client_id};
   }
 };

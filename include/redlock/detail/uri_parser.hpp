@@ -73,7 +73,7 @@ class UriParser {
     if (parts_.host.empty()) fail("the host is empty");
     if (port) parts_.port = number(*port, "port", 1, 65535);
     if (database && !database->empty())
-      parts_.database = number(*database, "database", 0, std::numeric_limits<int>::max());
+      parts_.database = number(*database, "database", 0, (std::numeric_limits<int>::max)());
   }
 
   void unix_socket(std::string_view address) {
@@ -103,7 +103,7 @@ class UriParser {
       const auto [name, value] = split(option, "=");
       if (!value) fail("option '" + std::string(name) + "' without a value");
       if (name == "db" && !parts_.path.empty()) {
-        parts_.database = number(*value, "db", 0, std::numeric_limits<int>::max());
+        parts_.database = number(*value, "db", 0, (std::numeric_limits<int>::max)());
       } else if (name == "name") {
         parts_.client_name = decoded(*value, "name");
       } else if (name == "connect_timeout") {

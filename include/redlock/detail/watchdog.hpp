@@ -45,7 +45,7 @@ class Watchdog final : public Chore {
     const std::lock_guard guard(mutex_);
     if (LeaseHeap::contains(*lease)) return false;
     const TimePoint deadline = lease->deadline();
-    const TimePoint due = lease->terms.renewing ? std::min(now + lease->terms.ttl / 3, deadline) : deadline;
+    const TimePoint due = lease->terms.renewing ? (std::min)(now + lease->terms.ttl / 3, deadline) : deadline;
     lease->schedule.asked = false;
     lease->schedule.failures = 0;
     heap_.insert(lease, due);
@@ -75,11 +75,11 @@ class Watchdog final : public Chore {
   }
 
   TimePoint watch(PollSet& files) override {
-    TimePoint wake = TimePoint::max();
-    for (const Batch& batch : batches_) wake = std::min(wake, batch.pending->watch(files));
+    TimePoint wake = never;
+    for (const Batch& batch : batches_) wake = (std::min)(wake, batch.pending->watch(files));
     const std::lock_guard guard(mutex_);
-    next_ = heap_.empty() ? TimePoint::max() : heap_.first()->schedule.due;
-    return std::min(wake, next_);
+    next_ = heap_.empty() ? never : heap_.first()->schedule.due;
+    return (std::min)(wake, next_);
   }
 
   bool is_done() override { return true; }
@@ -102,13 +102,13 @@ class Watchdog final : public Chore {
     for (const auto& lease : lost) listener_.lost(lease, LeaseLost::Reason::expired);
     if (due.empty()) return more;
     std::vector<Request> requests;
-    auto shortest = std::chrono::milliseconds::max();
+    auto shortest = (std::chrono::milliseconds::max)();
     for (const auto& lease : due) {
       requests.push_back({.verb = Verb::renew,
                           .name = lease->terms.name,
                           .token = lease->terms.token.text(),
                           .ttl = lease->terms.ttl});
-      shortest = std::min(shortest, lease->terms.ttl);
+      shortest = (std::min)(shortest, lease->terms.ttl);
     }
     // A quarter of the ttl for each attempt leaves time for another one on a new connection.
     batches_.push_back({std::move(due), store_.submit(requests, Lane::service, now + shortest / 4)});
@@ -166,13 +166,13 @@ class Watchdog final : public Chore {
       heap_.erase(lease);
     } else if (verdict == Verdict::renewed) {
       lease.schedule.failures = 0;
-      heap_.move(lease, std::min(answer.sent + lease.terms.ttl / 3, lease.deadline()));
+      heap_.move(lease, (std::min)(answer.sent + lease.terms.ttl / 3, lease.deadline()));
     } else {
       // From ttl/100 doubling to ttl/10: several attempts before the deadline, and no storm.
       const auto pause =
-          std::min(lease.terms.ttl / 10, lease.terms.ttl / 100 * (1 << std::min(lease.schedule.failures++, 10U)));
-      heap_.move(lease,
-                 std::min(now + std::max<TimePoint::duration>(pause, std::chrono::milliseconds(1)), lease.deadline()));
+          (std::min)(lease.terms.ttl / 10, lease.terms.ttl / 100 * (1 << (std::min)(lease.schedule.failures++, 10U)));
+      heap_.move(lease, (std::min)(now + std::max<TimePoint::duration>(pause, std::chrono::milliseconds(1)),
+                                   lease.deadline()));
     }
     return verdict;
   }
@@ -193,7 +193,7 @@ class Watchdog final : public Chore {
   // Guarded by mutex_.
   std::mutex mutex_;
   LeaseHeap heap_;
-  TimePoint next_ = TimePoint::max();  // when the service thread comes by itself
+  TimePoint next_ = never;  // when the service thread comes by itself
 };
 
 }  // namespace redlock::detail

@@ -1,0 +1,57 @@
+# Sourced by tests/run, examples/run, bench/run and .ci/run. `need PACKAGE...` (Debian's names) installs what is missing.
+# No system service is started or stopped.
+
+redlock_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+redlock_has_header() { printf '#include <%s>\n' "$1" | g++ -std=c++20 -E -x c++ - >/dev/null 2>&1; }
+
+# Debian's package redis-server brings a service; redis-tools has the same program under another name, and no service.
+redlock_has_redis_server() {
+  command -v redis-server >/dev/null && return
+  local program tools=$redlock_root/build/tools
+  program=$(command -v redis-check-rdb) || return
+  mkdir -p "$tools"
+  ln -sf "$program" "$tools/redis-server"
+  "$tools/redis-server" --version 2>/dev/null | grep -q '^Redis server' || { rm "$tools/redis-server"; return 1; }
+  export PATH=$tools:$PATH
+}
+
+redlock_has() {
+  case $1 in
+    g++ | clang-tidy | clang-format | cmake | pkg-config | python3 | git) command -v "$1" >/dev/null ;;
+    clang) command -v clang++ >/dev/null ;;
+    ninja-build) command -v ninja >/dev/null ;;
+    redis-server) redlock_has_redis_server ;;
+    libhiredis-dev) redlock_has_header hiredis/hiredis.h || pkg-config --exists hiredis 2>/dev/null ;;
+    libgtest-dev) redlock_has_header gtest/gtest.h ;;
+    libgmock-dev) redlock_has_header gmock/gmock.h ;;
+    libbenchmark-dev) redlock_has_header benchmark/benchmark.h ;;
+    *) echo "prepare: unknown package $1" >&2; exit 1 ;;
+  esac
+}
+
+need() {
+  local package missing=() root=()
+  for package; do
+    redlock_has "$package" || missing+=("$package")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  if ! command -v apt-get >/dev/null; then
+    echo "Needed, by Debian's names, and no apt-get here: ${missing[*]}" >&2
+    exit 1
+  fi
+  if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null; then
+      echo "Needed, and neither root nor sudo here: apt-get install ${missing[*]}" >&2
+      exit 1
+    fi
+    root=(sudo)
+  fi
+  missing=("${missing[@]/#redis-server/redis-tools}")
+  echo "Installing: ${missing[*]}"
+  "${root[@]}" apt-get update -q
+  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"
+  for package; do
+    redlock_has "$package" || { echo "Still missing after the installation: $package" >&2; exit 1; }
+  done
+}
