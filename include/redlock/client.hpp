@@ -63,8 +63,7 @@ class Client {
 
   detail::Answer persist(const detail::Request& request, std::string_view operation) {
     detail::State& state = handle_->state();
-    detail::Answer answer =
-        detail::persist(state.store(), state.clock(), request, detail::never, state.retry_for());
+    detail::Answer answer = detail::persist(state.store(), state.clock(), request, detail::never, state.retry_for());
     if (answer.kind == detail::Answer::Kind::failed) answer.failure.raise(operation, request.name);
     return answer;
   }

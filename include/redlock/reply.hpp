@@ -1,32 +1,37 @@
 #pragma once
 
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "redlock/detail/hiredis.hpp"
-#include "redlock/error.hpp"
 
 namespace redlock {
 
 // One answer of Redis. Cheap to copy; an element of an array keeps the whole answer alive.
 //
 // Thread safety: a value; const members may run side by side.
-// On failure: asking for a kind that it is not throws ConnectionError (protocol_error); an index out of range,
-// std::out_of_range.
+// On failure: asking for a kind that it is not throws std::logic_error; an index out of range, std::out_of_range.
 class Reply {
  public:
   explicit Reply(detail::ReplyPtr reply) : reply_(std::move(reply)) {}
 
   bool is_nil() const noexcept { return detail::is_nil(*reply_); }
 
+  // An integer, or a string that is one: Redis answers GET of a number so.
   std::int64_t as_integer() const {
-    if (!detail::is_integer(*reply_)) wrong_kind("an integer");
-    return reply_->integer;
+    if (detail::is_integer(*reply_)) return reply_->integer;
+    const std::string_view text = detail::is_text(*reply_) ? detail::text_of(*reply_) : std::string_view();
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (text.empty() || error != std::errc() || end != text.data() + text.size()) wrong_kind("an integer");
+    return number;
   }
 
   // A string or a status. Lives as long as a copy of this Reply.
@@ -50,8 +55,7 @@ class Reply {
   explicit Reply(std::shared_ptr<const redisReply> reply) noexcept : reply_(std::move(reply)) {}
 
   [[noreturn]] void wrong_kind(const char* expected) const {
-    throw ConnectionError(errc::protocol_error,
-                          std::string("redlock: the reply is not ") + expected + (is_nil() ? " but nil" : ""));
+    throw std::logic_error(std::string("redlock: the reply is ") + (is_nil() ? "nil, not " : "not ") + expected);
   }
 
   std::shared_ptr<const redisReply> reply_;

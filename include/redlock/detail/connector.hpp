@@ -39,7 +39,7 @@ class Connector {
     if (addresses_.empty() && !resolved(now)) return std::nullopt;
     for (;;) {
       if (!socket_) begin(now);
-      if (is_writable()) break;
+      if (socket_ && is_writable()) break;
       if (now < address_deadline_) return std::nullopt;
       failed(errc::timed_out, "connect: no answer");
     }
@@ -58,7 +58,7 @@ class Connector {
 
   // When to advance() even if nothing happens.
   TimePoint wake() const noexcept {
-    if (!addresses_.empty()) return address_deadline_;
+    if (!addresses_.empty()) return socket_ ? address_deadline_ : (std::min)(retry_, address_deadline_);
     return overdue_ ? deadline_ : half_;
   }
 
@@ -82,11 +82,15 @@ class Connector {
 
   // Starts with the next address that does not fail at once.
   void begin(TimePoint now) {
-    while (!socket_) {
+    for (;;) {
       const auto left = static_cast<std::chrono::nanoseconds::rep>(addresses_.size() - next_);
-      address_deadline_ = now + (std::max)(deadline_ - now, std::chrono::nanoseconds(0)) / left;
+      if (address_deadline_ <= now) {
+        address_deadline_ = now + (std::max)(deadline_ - now, std::chrono::nanoseconds(0)) / left;
+      }
       try {
         socket_ = Socket::start(addresses_[next_]);
+        if (!socket_) retry_ = now + std::chrono::milliseconds(5);
+        return;
       } catch (const ConnectionError& error) {
         failed(errc::connect_failed, plain_text(error));
       }
@@ -95,6 +99,7 @@ class Connector {
 
   void failed(errc code, const std::string& why) {
     socket_ = Socket();
+    address_deadline_ = TimePoint();
     if (++next_ == addresses_.size()) throw ConnectionError(code, why);
   }
 
@@ -111,7 +116,7 @@ class Connector {
   std::vector<Address> addresses_;
   bool overdue_ = false;  // the look-up
   std::size_t next_ = 0;
-  TimePoint address_deadline_;
+  TimePoint address_deadline_, retry_;
   Socket socket_;
 };
 

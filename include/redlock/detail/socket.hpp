@@ -27,16 +27,17 @@ class Socket {
  public:
   Socket() noexcept = default;
 
-  // Begins to connect. It is connected once it is writable and connected() does not throw.
+  // Begins to connect. It is connected once it is writable and connected() does not throw. Empty: a Unix socket whose
+  // backlog is full at the moment, for which there is nothing to wait for.
   static Socket start(const Address& address) {
     Socket socket;
     socket.file_ = File(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (socket.descriptor() < 0) fail(errc::connect_failed, "socket", errno);
-    // A Unix socket whose backlog is full answers EAGAIN and not EINPROGRESS: nothing is under way then.
-    if (::connect(socket.descriptor(), address.raw(), address.length) != 0 && errno != EINPROGRESS && errno != EINTR) {
-      fail(errc::connect_failed, "connect", errno);
+    if (::connect(socket.descriptor(), address.raw(), address.length) == 0 || errno == EINPROGRESS || errno == EINTR) {
+      return socket;
     }
-    return socket;
+    if (errno == EAGAIN) return {};
+    fail(errc::connect_failed, "connect", errno);
   }
 
   // Throws if the attempt failed. Sets the socket up for the exchange of commands.
