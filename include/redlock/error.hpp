@@ -103,7 +103,7 @@ class __attribute__((visibility("default"))) ErrorCategory final : public std::e
 
 // Never destroyed: background threads may still name an error while static objects are torn down.
 [[gnu::visibility("default")]] inline const std::error_category& error_category() noexcept {
-  static const std::error_category& category = *new detail::ErrorCategory;
+  static const std::error_category& category = *new detail::ErrorCategory;  // NOLINT(*-exception-at-new): 8 bytes
   return category;
 }
 

@@ -100,7 +100,7 @@ class Lock {
   void lock() { acquire({detail::forever, retry_for()}, {}); }
 
   // The same, until stopped. False: stopped, within 50 ms.
-  bool lock(std::stop_token stop) { return acquire({detail::forever, retry_for()}, std::move(stop)); }
+  bool lock(const std::stop_token& stop) { return acquire({detail::forever, retry_for()}, stop); }
 
   // Exactly one attempt. Takes connect_timeout + command_timeout at most; throws if Redis cannot be reached.
   bool try_lock() { return acquire({}, {}); }
@@ -167,8 +167,8 @@ class Lock {
   Lock(Deferred /*tag*/, Client client, std::string_view name, LockOptions options)
       : holding_(std::in_place, std::move(client.handle_), name, std::move(options)) {}
 
-  bool acquire(detail::Patience patience, std::stop_token stop) {
-    return holding("lock").acquire(patience, std::move(stop));
+  bool acquire(detail::Patience patience, const std::stop_token& stop) {
+    return holding("lock").acquire(patience, stop);
   }
   std::chrono::nanoseconds retry_for() const { return holding_ ? holding_->retry_for() : std::chrono::nanoseconds(0); }
 

@@ -23,7 +23,7 @@ class OwnerToken {
  public:
   static constexpr std::size_t length = 36;
 
-  constexpr OwnerToken() noexcept : text_(nil) {}  // the nil UUID: nobody
+  constexpr OwnerToken() noexcept = default;  // the nil UUID: nobody
 
   // Throws std::invalid_argument unless `text` is a UUID: 8-4-4-4-12 hexadecimal digits.
   explicit constexpr OwnerToken(std::string_view text) {
@@ -71,7 +71,7 @@ class OwnerToken {
     return true;
   }
 
-  Text text_;
+  Text text_ = nil;
 };
 
 // A number that grows with every acquisition of a name. Whoever guards a resource stores the largest one seen and

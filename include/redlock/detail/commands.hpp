@@ -36,25 +36,25 @@ class Commands {
   void write(const Request& request, std::size_t index) {
     index_ = index;
     switch (request.verb) {
-      case Verb::try_acquire: return main(request, By::sha1);
-      case Verb::acquire: return (main(request, By::sha1), look(request));
+      case Verb::try_acquire:
       case Verb::release:
-      case Verb::renew: return main(request, By::sha1);
+      case Verb::renew: return act(request, By::sha1);
+      case Verb::acquire: act(request, By::sha1); return look(request);
       case Verb::look: return look(request);
       case Verb::take_back:
         if (request.client_id != 0) put(Owed::Part::kill, {"CLIENT", "KILL", "ID", NumberWord(request.client_id)});
-        return main(request, By::text);
+        return act(request, By::text);
     }
   }
 
   // After NOSCRIPT: servers may forget scripts at any time.
   void write_by_text(const Request& request, std::size_t index) {
     index_ = index;
-    main(request, By::text);
+    act(request, By::text);
   }
 
  private:
-  void main(const Request& request, By by) {
+  void act(const Request& request, By by) {
     switch (request.verb) {
       case Verb::try_acquire:
       case Verb::acquire:
@@ -111,7 +111,7 @@ class Interpreter {
 
   // Throws ConnectionError (protocol_error) for a reply that this command never has.
   static Result take(const Request& request, Owed::Part part, const redisReply& reply, Answer& answer) {
-    if (part == Owed::Part::main) return main(request, reply, answer);
+    if (part == Owed::Part::main) return main_part(request, reply, answer);
     if (is_error(reply)) {
       failed(reply, answer);
     } else if (part == Owed::Part::holder) {
@@ -125,7 +125,7 @@ class Interpreter {
   }
 
  private:
-  static Result main(const Request& request, const redisReply& reply, Answer& answer) {
+  static Result main_part(const Request& request, const redisReply& reply, Answer& answer) {
     if (is_error(reply)) {
       if (text_of(reply).starts_with("NOSCRIPT")) return Result::unknown_script;
       failed(reply, answer);

@@ -24,8 +24,8 @@ class NumberWord {
   }  // NOLINT(*-explicit-*)
 
  private:
-  char text_[20];  // the longest long long
-  std::size_t length_;
+  char text_[20] = {};  // the longest long long
+  std::size_t length_ = 0;
 };
 
 // What is said on one connection: the commands written, and the answers owed for them. It knows bytes, not sockets.

@@ -84,17 +84,17 @@ class Holding {
 };
 
 inline Holding::Holding(std::shared_ptr<Handle> handle, std::string_view name, LockOptions options)
-    : handle_(std::move(handle)) {
+    : handle_(std::move(handle)),
+      home_(&handle_->state()),
+      lease_(home_->new_lease()),
+      hold_at_least_(options.hold_at_least) {
   check(options);
-  home_ = &handle_->state();
-  lease_ = home_->new_lease();
   Lease::Terms& terms = lease_->terms;
   terms.name = checked_name(name);
   terms.fence_key = options.fencing ? side_key(name, "fence") : std::string();
   terms.ttl = options.ttl;
   terms.renewing = options.watchdog;
   terms.on_lost = std::move(options.on_lost);
-  hold_at_least_ = options.hold_at_least;
 }
 
 // A lease object that is ours alone, in the state of this process.

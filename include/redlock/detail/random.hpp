@@ -14,7 +14,7 @@ namespace redlock::detail {
 template <std::size_t Count>
 std::array<unsigned char, Count> random_bytes() {
   static_assert(Count <= 256, "getentropy() gives no more at once");
-  std::array<unsigned char, Count> bytes;
+  std::array<unsigned char, Count> bytes = {};
   if (::getentropy(bytes.data(), bytes.size()) != 0)
     throw std::system_error(errno, std::generic_category(), "redlock: getentropy");
   return bytes;
