@@ -29,8 +29,8 @@ class Connector {
   Connector(std::shared_ptr<Endpoint> endpoint, TimePoint now)
       : endpoint_(std::move(endpoint)),
         half_(now + endpoint_->settings().connect_timeout / 2),
-        deadline_(now + endpoint_->settings().connect_timeout) {
-    addresses_ = endpoint_->fixed();
+        deadline_(now + endpoint_->settings().connect_timeout),
+        addresses_(endpoint_->fixed()) {
     if (addresses_.empty()) look_up_ = endpoint_->look_up(now);
   }
 

@@ -72,9 +72,8 @@ class Holding {
   [[noreturn]] void misuse(std::errc code, const char* what) const;
 
   std::shared_ptr<Handle> handle_;
-  std::shared_ptr<Lease>
-      lease_;              // its terms hold the name and what the options say of a lease, also while nothing is held
-  State* home_ = nullptr;  // the state that lease_ belongs to
+  State* home_ = nullptr;         // the state that lease_ belongs to
+  std::shared_ptr<Lease> lease_;  // its terms hold the name and what the options say, also while nothing is held
   std::chrono::milliseconds hold_at_least_{0};
   Tenure tenure_ = Tenure::idle;
   bool exclusive_ = true;  // nobody else refers to lease_: it may serve another tenure
