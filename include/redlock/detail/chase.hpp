@@ -22,7 +22,7 @@ namespace redlock::detail {
 //
 //   still connected   a RELEASE follows the command on its own connection (the store wrote it); the answers are awaited
 //   broken            CLIENT KILL of the old connection and RELEASE, over a new one, until both are answered
-//   refused           the same again and again, until the key has expired by itself
+//   refused           again and again, until the key has expired by itself
 //
 // A RELEASE that answers 0 proves nothing by itself: the command may still be on its way. Each attempt to acquire has a
 // token of its own, so none of this can hit a lock that was taken since.
@@ -97,10 +97,15 @@ class Chase final : public Chore {
     try {
       leftover.session->flush();
       leftover.session->receive();
+      bool refused = false;  // the RELEASE, which is the last
       while (leftover.session->exchange().owed() > 0) {
-        if (!leftover.session->next_reply()) return;
+        const ReplyPtr reply = leftover.session->next_reply();
+        if (!reply) return;
+        refused = is_error(*reply);
       }
-      leftover.session.reset();  // all is answered
+      leftover.session.reset();
+      leftover.client_id = 0;  // all is answered: nothing can land any more
+      if (refused) broke(std::move(leftover), now);
     } catch (const Error&) {
       leftover.session.reset();
       broke(std::move(leftover), now);
