@@ -43,7 +43,9 @@ class Acquisition {
     return now < resume_ ? Next::pause : Next::attempt;
   }
 
-  TimePoint pause_until() const noexcept { return (std::min)(resume_, end_); }
+  TimePoint pause_until() const noexcept {
+    return (std::min)(resume_, failing_since_ && !is_bounded() ? *failing_since_ + patience_.retry_for : end_);
+  }
 
   // The first attempt asks for no more than the lock; who has to wait wants to know for how long.
   Verb verb() const noexcept { return last_ == Last::held ? Verb::acquire : Verb::try_acquire; }
@@ -65,6 +67,7 @@ class Acquisition {
     const bool first = last_ != Last::held;
     last_ = Last::held;
     resume_ = first ? now : now + pause(answer, now, fraction);
+    if (is_bounded() && end_ - resume_ < 2 * (now - answer.sent)) resume_ = end_;  // no time for one more round trip
   }
 
  private:
@@ -81,6 +84,8 @@ class Acquisition {
   }
 
   void failed(const Answer& answer, TimePoint now, double fraction) noexcept {
+    // What the end of the wait cut short says nothing: the last look counts.
+    if (last_ == Last::held && answer.failure.code == errc::timed_out && now >= end_) return;
     last_ = is_transient(answer.failure.code) ? Last::failed : Last::refused;
     if (!failing_since_) failing_since_ = now;
     // A connection that was idle for long breaks at its first use, which says nothing about the server: at once again,
@@ -198,20 +203,24 @@ struct Acquirer {
 };
 
 // Repeats a request until it is answered or refused for good: until `until`, and not for longer than `retry_for` after
-// the first failure.
+// the first failure. What it reports is the last failure that the end of the time did not cause.
 inline Answer persist(Store& store, Clock& clock, const Request& request, TimePoint until,
                       std::chrono::nanoseconds retry_for) {
   Backoff pauses{std::chrono::milliseconds(10), std::chrono::seconds(1)};
+  std::optional<Answer> failed;
   bool replayed = false;
   for (;;) {
     const TimePoint now = clock.now();
     Answer answer = ask(store, clock, request, (std::min)(now + store.patience(), until));
     if (answer.kind != Answer::Kind::failed || !is_transient(answer.failure.code)) return answer;
     const TimePoint then = clock.now();
+    if (failed && then >= until) return *std::move(failed);
+    const bool stale = answer.reused && answer.failure.code == errc::connection_lost;  // see Acquisition::failed()
+    failed = std::move(answer);
+    if (stale && !std::exchange(replayed, true)) continue;
     until = (std::min)(until, then + retry_for);
-    if (answer.reused && !std::exchange(replayed, true)) continue;
     const TimePoint resume = then + pauses.next(random_fraction());
-    if (resume >= until) return answer;
+    if (resume >= until) return *std::move(failed);
     clock.poll({}, resume);
   }
 }

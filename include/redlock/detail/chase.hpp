@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <exception>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -66,7 +67,7 @@ class Chase final : public Chore {
     const std::lock_guard guard(mutex_);
     const bool written = std::all_of(connected_.begin(), connected_.end(),
                                      [](Leftover& each) { return each.session->exchange().unsent().empty(); });
-    return inbox_.empty() && written && !pending_ && tried_ == broken_.size();
+    return inbox_.empty() && written && !pending_ && std::all_of(broken_.begin(), broken_.end(), is_tried);
   }
 
  private:
@@ -113,31 +114,29 @@ class Chase final : public Chore {
   }
 
   void submit(TimePoint now) {
-    batch_ = std::exchange(broken_, {});  // the requests point into it
-    asked_ = (std::min)(batch_.size(), longest_batch);
+    asked_ = (std::min)(broken_.size(), longest_batch);
     std::vector<Request> requests;
-    for (std::size_t i = 0; i < asked_; ++i) requests.push_back(batch_[i].take_back(now));
-    tried_ = 0;
+    for (std::size_t i = 0; i < asked_; ++i) requests.push_back(broken_[i].take_back(now));
     pending_ = store_.submit(requests, Lane::service, now + store_.patience());
+    batch_ = std::exchange(broken_, {});  // moves none of the texts that the requests point to
     if (pending_->advance(clock_.now())) answered(now);
   }
 
+  // Those that were not asked about come first the next time.
   void answered(TimePoint now) {
-    for (std::size_t i = 0; i < batch_.size(); ++i) {
-      const bool untried = i >= asked_;
-      if (!untried && pending_->answers()[i].kind == Answer::Kind::yes) continue;
-      if (now >= batch_[i].until) continue;
-      if (untried) {
-        broken_.push_back(std::move(batch_[i]));
-      } else {
-        broken_.insert(broken_.begin(), std::move(batch_[i]));
-        ++tried_;
-      }
+    std::move(batch_.begin() + static_cast<std::ptrdiff_t>(asked_), batch_.end(), std::back_inserter(broken_));
+    for (std::size_t i = 0; i < asked_; ++i) {
+      if (pending_->answers()[i].kind == Answer::Kind::yes || now >= batch_[i].until) continue;
+      batch_[i].tried = true;
+      broken_.push_back(std::move(batch_[i]));
     }
     pending_.reset();
     batch_.clear();
-    next_ = tried_ == 0 ? now : now + backoff_.next(random_fraction());
+    const bool all_tried = std::all_of(broken_.begin(), broken_.end(), is_tried);
+    next_ = all_tried ? now + backoff_.next(random_fraction()) : now;
   }
+
+  static bool is_tried(const Leftover& leftover) noexcept { return leftover.tried; }
 
   // Constant after construction.
   Store& store_;
@@ -146,7 +145,6 @@ class Chase final : public Chore {
   std::vector<Leftover> connected_, broken_;
   std::vector<Leftover> batch_;  // the broken ones that pending_ is about
   std::size_t asked_ = 0;        // of batch_
-  std::size_t tried_ = 0;        // of broken_, from its front
   Pending pending_;
   TimePoint next_;
   Backoff backoff_{std::chrono::milliseconds(10), std::chrono::seconds(1)};

@@ -113,7 +113,8 @@ class Interpreter {
   static Result take(const Request& request, Owed::Part part, const redisReply& reply, Answer& answer) {
     if (part == Owed::Part::main) return main_part(request, reply, answer);
     if (is_error(reply)) {
-      failed(reply, answer);
+      // Granted is granted, also where the question behind it is refused.
+      if (answer.kind != Answer::Kind::yes || request.verb == Verb::look) failed(reply, answer);
     } else if (part == Owed::Part::holder) {
       holder(request, reply, answer);
     } else if (part == Owed::Part::holder_ttl) {
@@ -172,7 +173,6 @@ class Interpreter {
   }
 
   static void failed(const redisReply& reply, Answer& answer) {
-    if (answer.kind == Answer::Kind::yes) return;  // granted; that the question behind it was refused changes nothing
     answer.kind = Answer::Kind::failed;
     answer.failure = {error_kind(text_of(reply)), std::string(text_of(reply))};
   }

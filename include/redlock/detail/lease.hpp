@@ -48,8 +48,8 @@ class Lease {
     static constexpr std::size_t nowhere = (std::numeric_limits<std::size_t>::max)();
     std::size_t index = nowhere;  // in the watchdog's heap
     TimePoint due;
-    bool asked = false;     // a renewal is under way
-    unsigned failures = 0;  // renewals in a row without an answer
+    bool referenced = false;  // by a renewal under way, or by the news of its loss
+    unsigned failures = 0;    // renewals in a row without an answer
   };
 
   Terms terms;

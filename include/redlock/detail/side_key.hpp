@@ -36,13 +36,13 @@ class HashSlot {
 };
 
 // The key beside a lock's own that holds something about it (`suffix`: "fence"), in the same slot, so that one script
-// may use both. No two names share one.
+// may use both. Names do not share one (but for a name made for it: `{21562}a}` and `a}:`).
 inline std::string side_key(std::string_view name, std::string_view suffix) {
   const std::string lock(name), behind = ":" + std::string(suffix);
   if (name.find('}') == std::string_view::npos) return "{" + lock + "}" + behind;
   if (!HashSlot::tag(name).empty()) return lock + ":" + behind;
-  const unsigned slot =
-      HashSlot::of(name);  // a '}' and no hash tag: the name cannot be one, so another tag of its slot is looked for
+  // A '}' and no hash tag: the name cannot be one, so another tag of its slot is looked for.
+  const unsigned slot = HashSlot::of(name);
   for (unsigned n = 0;; ++n) {
     const std::string number = std::to_string(n);
     if (HashSlot::of(number) == slot) return "{" + number + "}" + lock + behind;

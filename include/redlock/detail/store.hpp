@@ -70,6 +70,7 @@ struct Leftover {
       {};                      // still connected, a RELEASE already behind the command: only its answers are awaited
   std::int64_t client_id = 0;  // else: the connection that broke; 0 if the command is known to have ended
   TimePoint until = {};        // when its key has expired by itself
+  bool tried = false;          // taking it back
   TimePoint keep_until = {};   // of a release with hold_at_least: until when the name stays taken
 
   Request take_back(TimePoint now) const {

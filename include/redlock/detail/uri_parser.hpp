@@ -23,7 +23,8 @@ struct UriParts {
   std::optional<std::chrono::milliseconds> connect_timeout = {}, command_timeout = {};
 };
 
-// Takes an address apart, strictly: what is not understood is refused, never skipped.
+// Takes an address apart, strictly: what is not understood is refused, never skipped. Messages name the part that is
+// wrong and quote nothing of it: where an '@' is missing, a password stands in any part.
 class UriParser {
  public:
   explicit UriParser(std::string_view text) : text_(text) {}
@@ -38,7 +39,9 @@ class UriParser {
     } else if (scheme == "unix") {
       unix_socket(address);
     } else {
-      fail("unknown scheme '" + std::string(scheme) + "'; known are redis and unix");
+      const bool plain = scheme.find_first_not_of("abcdefghijklmnopqrstuvwxyz+") == std::string_view::npos;
+      fail("unknown scheme" + (plain ? " '" + std::string(scheme) + "'" : std::string()) +
+           "; known are redis and unix");
     }
     if (query) options(*query);
     return std::move(parts_);
@@ -54,7 +57,7 @@ class UriParser {
   }
 
   void tcp(std::string_view address) {
-    auto [authority, database] = split(user_info(address), "/");
+    auto [authority, database] = split(user_info(address, address.rfind('@')), "/");
     std::string_view host = authority;
     std::optional<std::string_view> port;
     if (authority.starts_with('[')) {
@@ -77,7 +80,7 @@ class UriParser {
   }
 
   void unix_socket(std::string_view address) {
-    const std::string_view path = address.starts_with('/') ? address : user_info(address);
+    const std::string_view path = address.starts_with('/') ? address : user_info(address, address.find('@'));
     if (!path.starts_with('/')) fail("the path of a Unix socket starts with '/': unix:///path");
     parts_.path = decoded(path, "path");
     if (parts_.path.size() >= sizeof(sockaddr_un::sun_path))
@@ -85,8 +88,7 @@ class UriParser {
   }
 
   // Takes "[[user]:password@]" off the front. A password may hold a '/' only percent-encoded, as everywhere in a URI.
-  std::string_view user_info(std::string_view address) {
-    const std::size_t at = address.rfind('@');
+  std::string_view user_info(std::string_view address, std::size_t at) {
     if (at == std::string_view::npos) return address;
     const auto [user, password] = split(address.substr(0, at), ":");
     if (!password) fail("a user without a password; write user:password@ or :password@");
@@ -101,7 +103,7 @@ class UriParser {
     while (rest) {
       const auto [option, next] = split(*rest, "&");
       const auto [name, value] = split(option, "=");
-      if (!value) fail("option '" + std::string(name) + "' without a value");
+      if (!value) fail("an option without a value");
       if (name == "db" && !parts_.path.empty()) {
         parts_.database = number(*value, "db", 0, (std::numeric_limits<int>::max)());
       } else if (name == "name") {
@@ -111,33 +113,34 @@ class UriParser {
       } else if (name == "command_timeout") {
         parts_.command_timeout = duration(*value, "command_timeout");
       } else {
-        fail("unknown option '" + std::string(name) + "'");
+        fail("unknown option; known are name, connect_timeout, command_timeout and, for a Unix socket, db");
       }
       rest = next;
     }
   }
 
-  int number(std::string_view text, std::string_view what, int least, int most) const {
+  static int number(std::string_view text, std::string_view what, int least, int most) {
     int value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size() || value < least || value > most) {
-      fail(std::string(what) + " '" + std::string(text) + "' is not a number from " + std::to_string(least) + " to " +
+    const bool whole = !text.starts_with('-') && error == std::errc{} && end == text.data() + text.size();
+    if (!whole || value < least || value > most) {
+      fail("the " + std::string(what) + " is not a number from " + std::to_string(least) + " to " +
            std::to_string(most));
     }
     return value;
   }
 
-  std::chrono::milliseconds duration(std::string_view text, std::string_view what) const {
+  static std::chrono::milliseconds duration(std::string_view text, std::string_view what) {
     constexpr std::pair<std::string_view, int> units[] = {{"ms", 1}, {"s", 1000}, {"m", 60'000}};
     for (const auto& [unit, factor] : units) {
       if (!text.ends_with(unit)) continue;
       return std::chrono::milliseconds(1) * factor *
              number(text.substr(0, text.size() - unit.size()), what, 1, 86'400'000 / factor);
     }
-    fail(std::string(what) + " '" + std::string(text) + "' has no unit; write 250ms, 1s or 1m");
+    fail("the " + std::string(what) + " has no unit; write 250ms, 1s or 1m");
   }
 
-  std::string decoded(std::string_view text, std::string_view what) const {
+  static std::string decoded(std::string_view text, std::string_view what) {
     std::string plain;
     for (std::size_t i = 0; i < text.size(); ++i) {
       char c = text[i];
@@ -157,12 +160,7 @@ class UriParser {
     return plain;
   }
 
-  // The address is shown up to its host only where no password stands in it.
-  [[noreturn]] void fail(const std::string& why) const {
-    const std::size_t at = text_.rfind('@');
-    const std::string shown = at == std::string_view::npos ? std::string(text_) : "…" + std::string(text_.substr(at));
-    throw std::invalid_argument("redlock: bad address '" + shown + "': " + why);
-  }
+  [[noreturn]] static void fail(const std::string& why) { throw std::invalid_argument("redlock: bad address: " + why); }
 
   std::string_view text_;
   UriParts parts_;

@@ -46,20 +46,18 @@ class Watchdog final : public Chore {
     if (LeaseHeap::contains(*lease)) return false;
     const TimePoint deadline = lease->deadline();
     const TimePoint due = lease->terms.renewing ? (std::min)(now + lease->terms.ttl / 3, deadline) : deadline;
-    lease->schedule.asked = false;
-    lease->schedule.failures = 0;
     heap_.insert(lease, due);
     if (due >= next_) return false;
     next_ = due;
     return true;
   }
 
-  // Watches it no longer. False: a renewal of it is under way, so that the lease object must not be used for another
-  // tenure.
+  // Watches it no longer. False: a renewal of it or the news of its loss is under way, so that the lease object must not
+  // be used for another tenure.
   bool remove(Lease& lease) noexcept {
     const std::lock_guard guard(mutex_);
     if (LeaseHeap::contains(lease)) heap_.erase(lease);
-    return !lease.schedule.asked;
+    return !lease.schedule.referenced;
   }
 
   void run(TimePoint now) noexcept override {
@@ -68,8 +66,8 @@ class Watchdog final : public Chore {
     }
     std::erase_if(batches_, [](const Batch& batch) { return batch.pending == nullptr; });
     try {
-      while (batches_.size() < most_batches && renew_due(now)) {
-      }
+      collect(now);
+      while (batches_.size() < most_batches && !due_.empty()) renew(now);
     } catch (const std::exception&) {  // no memory: what is due stays due
     }
   }
@@ -77,6 +75,7 @@ class Watchdog final : public Chore {
   TimePoint watch(PollSet& files) override {
     TimePoint wake = never;
     for (const Batch& batch : batches_) wake = (std::min)(wake, batch.pending->watch(files));
+    if (!due_.empty() && batches_.size() < most_batches) wake = clock_.now() + std::chrono::milliseconds(10);
     const std::lock_guard guard(mutex_);
     next_ = heap_.empty() ? never : heap_.first()->schedule.due;
     return (std::min)(wake, next_);
@@ -94,49 +93,53 @@ class Watchdog final : public Chore {
     Pending pending;
   };
 
-  // Submits one batch. False: nothing is due.
-  bool renew_due(TimePoint now) {
-    std::vector<std::shared_ptr<Lease>> due, lost;
-    due.reserve(longest_batch);
-    const bool more = collect(now, due, lost);
-    for (const auto& lease : lost) listener_.lost(lease, LeaseLost::Reason::expired);
-    if (due.empty()) return more;
-    std::vector<Request> requests;
-    auto shortest = (std::chrono::milliseconds::max)();
-    for (const auto& lease : due) {
-      requests.push_back({.verb = Verb::renew,
-                          .name = lease->terms.name,
-                          .token = lease->terms.token.text(),
-                          .ttl = lease->terms.ttl});
-      shortest = (std::min)(shortest, lease->terms.ttl);
-    }
-    // A quarter of the ttl for each attempt leaves time for another one on a new connection.
-    batches_.push_back({std::move(due), store_.submit(requests, Lane::service, now + shortest / 4)});
-    if (batches_.back().pending->advance(clock_.now())) {
-      answered(batches_.back());
-      batches_.pop_back();
-    }
-    return more;
-  }
-
-  // True: there is more than fits into a batch.
-  bool collect(TimePoint now, std::vector<std::shared_ptr<Lease>>& due, std::vector<std::shared_ptr<Lease>>& lost) {
-    const std::lock_guard guard(mutex_);
-    while (!heap_.empty() && heap_.first()->schedule.due <= now) {
-      if (due.size() + lost.size() == longest_batch) return true;
-      const std::shared_ptr<Lease> lease = heap_.first();
-      if (!lease->is_valid(now)) {
-        lost.push_back(lease);
-        heap_.erase(*lease);
-      } else if (lease->terms.renewing && !lease->schedule.asked) {
-        due.push_back(lease);
-        lease->schedule.asked = true;
-        heap_.move(*lease, lease->deadline());
-      } else {
-        heap_.move(*lease, lease->deadline());
+  // Takes note of what is due for a renewal, however long it has to wait for its batch, and tells of what ran out.
+  void collect(TimePoint now) {
+    std::vector<std::shared_ptr<Lease>> lost;
+    {
+      const std::lock_guard guard(mutex_);
+      while (!heap_.empty() && heap_.first()->schedule.due <= now) {
+        const std::shared_ptr<Lease> lease = heap_.first();
+        if (!lease->is_valid(now)) {
+          lost.push_back(lease);
+          heap_.erase(*lease);
+        } else {
+          if (lease->terms.renewing && !lease->schedule.referenced) due_.push_back(lease);
+          heap_.move(*lease, lease->deadline());
+        }
+        lease->schedule.referenced = true;
       }
     }
-    return false;
+    for (const auto& lease : lost) listener_.lost(lease, LeaseLost::Reason::expired);
+  }
+
+  // Submits one batch of what is due.
+  void renew(TimePoint now) {
+    Batch batch;
+    std::vector<Request> requests;
+    auto shortest = (std::chrono::milliseconds::max)();
+    const std::size_t end = (std::min)(due_.size(), longest_batch);
+    for (std::size_t i = 0; i < end; ++i) {
+      const Lease::Terms& terms = due_[i]->terms;
+      if (!is_watched(*due_[i])) continue;
+      batch.leases.push_back(due_[i]);
+      requests.push_back({.verb = Verb::renew, .name = terms.name, .token = terms.token.text(), .ttl = terms.ttl});
+      shortest = (std::min)(shortest, terms.ttl);
+    }
+    if (!requests.empty()) {
+      // A quarter of the ttl for each attempt leaves time for another one on a new connection.
+      batch.pending = store_.submit(requests, Lane::service, now + shortest / 4);
+      batches_.push_back(std::move(batch));
+    }
+    due_.erase(due_.begin(), due_.begin() + static_cast<std::ptrdiff_t>(end));
+    if (requests.empty() || !batches_.back().pending->advance(clock_.now())) return;
+    answered(batches_.back());
+    batches_.pop_back();
+  }
+
+  bool is_watched(const Lease& lease) {
+    const std::lock_guard guard(mutex_);
+    return LeaseHeap::contains(lease);
   }
 
   void answered(Batch& batch) noexcept {
@@ -159,10 +162,11 @@ class Watchdog final : public Chore {
 
   Verdict judge(Lease& lease, const Answer& answer, TimePoint now) noexcept {
     const std::lock_guard guard(mutex_);
-    lease.schedule.asked = false;
+    lease.schedule.referenced = false;
     if (!LeaseHeap::contains(lease)) return Verdict::unwatched;  // unlocked meanwhile: a 0 is its own release's doing
     const Verdict verdict = outcome(lease, answer, now);
     if (verdict == Verdict::taken || verdict == Verdict::expired) {
+      lease.schedule.referenced = true;  // by the news of it
       heap_.erase(lease);
     } else if (verdict == Verdict::renewed) {
       lease.schedule.failures = 0;
@@ -190,6 +194,7 @@ class Watchdog final : public Chore {
   Listener& listener_;
   // The service thread's own.
   std::vector<Batch> batches_;
+  std::vector<std::shared_ptr<Lease>> due_;  // for a renewal, in no batch yet
   // Guarded by mutex_.
   std::mutex mutex_;
   LeaseHeap heap_;

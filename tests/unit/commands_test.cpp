@@ -1,0 +1,338 @@
+#include "redlock/detail/commands.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "thrown.hpp"
+
+namespace redlock::detail {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::thrown;
+using Kind = Answer::Kind;
+using Words = std::vector<std::string>;
+using Parts = std::vector<Owed::Part>;
+
+constexpr std::string_view release_sha1 = "dd42549c910e2b3fa738546510cc723772415897";
+constexpr std::string_view renew_sha1 = "dba8305253ce460b9d2d8605f77697d1a65c3058";
+constexpr std::string_view fenced_sha1 = "d6e693ec9433398a724029d451d948e4b5ad2143";
+
+// Takes written commands apart again.
+std::vector<Words> commands_in(std::string_view bytes) {
+  const auto number = [&bytes](char kind) {
+    EXPECT_EQ(bytes.front(), kind);
+    const std::size_t end = bytes.find("\r\n");
+    const std::size_t value = std::stoul(std::string(bytes.substr(1, end - 1)));
+    bytes.remove_prefix(end + 2);
+    return value;
+  };
+  std::vector<Words> commands;
+  while (!bytes.empty()) {
+    Words& words = commands.emplace_back();
+    for (std::size_t left = number('*'); left > 0; --left) {
+      const std::size_t length = number('$');
+      words.emplace_back(bytes.substr(0, length));
+      bytes.remove_prefix(length + 2);
+    }
+  }
+  return commands;
+}
+
+struct Written {
+  std::vector<Words> commands;
+  Parts parts;
+};
+
+Written write(const Request& request, bool by_text = false) {
+  Exchange exchange;
+  std::vector<Owed> owed;
+  Commands commands(exchange, owed);
+  by_text ? commands.write_by_text(request, 3) : commands.write(request, 3);
+  Written written{commands_in(exchange.unsent()), {}};
+  EXPECT_EQ(exchange.owed(), owed.size());
+  for (const Owed& each : owed) {
+    EXPECT_EQ(each.request, 3U);
+    written.parts.push_back(each.part);
+  }
+  return written;
+}
+
+const Request acquire{.verb = Verb::acquire, .name = "job", .token = "me", .ttl = 30s};
+const Request try_acquire{.verb = Verb::try_acquire, .name = "job", .token = "me", .ttl = 30s};
+const Request fenced{.verb = Verb::try_acquire, .name = "job", .token = "me", .ttl = 10ms, .fence_key = "{job}:fence"};
+const Request renewal{.verb = Verb::renew, .name = "job", .token = "me", .ttl = 24h};
+const Request release{.verb = Verb::release, .name = "job", .token = "me", .ttl = 30s};
+const Request look{.verb = Verb::look, .name = "job"};
+const Request take_back{.verb = Verb::take_back, .name = "job", .token = "me", .client_id = 42};
+
+TEST(Commands, a_try_is_one_set_that_never_overwrites_and_always_expires) {
+  const Written written = write(try_acquire);
+  EXPECT_EQ(written.commands, (std::vector<Words>{{"SET", "job", "me", "NX", "PX", "30000"}}));
+  EXPECT_EQ(written.parts, Parts{Owed::Part::main});
+}
+
+TEST(Commands, a_waiting_attempt_also_asks_who_holds_it_and_for_how_long) {
+  const Written written = write(acquire);
+  EXPECT_EQ(written.commands,
+            (std::vector<Words>{{"SET", "job", "me", "NX", "PX", "30000"}, {"GET", "job"}, {"PTTL", "job"}}));
+  EXPECT_EQ(written.parts, (Parts{Owed::Part::main, Owed::Part::holder, Owed::Part::holder_ttl}));
+}
+
+TEST(Commands, a_fenced_attempt_proposes_the_wall_clock_in_microseconds) {
+  const auto wall_clock = [] {
+    return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
+  };
+  const auto before = wall_clock();
+  const Written written = write(fenced);
+  const auto after = wall_clock();
+  ASSERT_EQ(written.commands.size(), 1U);
+  Words words = written.commands.front();
+  ASSERT_EQ(words.size(), 9U);
+  const long long proposal = std::stoll(words[7]);
+  EXPECT_LE(before, proposal);
+  EXPECT_GE(after, proposal);
+  words[7] = "proposal";
+  EXPECT_EQ(words,
+            (Words{"EVALSHA", std::string(fenced_sha1), "2", "job", "{job}:fence", "me", "10", "proposal", "1"}));
+  EXPECT_EQ(written.parts, Parts{Owed::Part::main});
+
+  Request waiting = fenced;
+  waiting.verb = Verb::acquire;
+  EXPECT_EQ(write(waiting).parts, (Parts{Owed::Part::main, Owed::Part::holder, Owed::Part::holder_ttl}));
+}
+
+TEST(Commands, a_renewal) {
+  const Written written = write(renewal);
+  EXPECT_EQ(written.commands, (std::vector<Words>{{"EVALSHA", std::string(renew_sha1), "1", "job", "me", "86400000"}}));
+  EXPECT_EQ(written.parts, Parts{Owed::Part::main});
+}
+
+TEST(Commands, a_release_keeps_the_name_taken_only_where_time_is_left) {
+  Request request = release;
+  EXPECT_EQ(write(request).commands, (std::vector<Words>{{"EVALSHA", std::string(release_sha1), "1", "job", "me"}}));
+  request.keep = -1ms;
+  EXPECT_EQ(write(request).commands, (std::vector<Words>{{"EVALSHA", std::string(release_sha1), "1", "job", "me"}}));
+  request.keep = 1ms;
+  EXPECT_EQ(write(request).commands,
+            (std::vector<Words>{{"EVALSHA", std::string(release_sha1), "1", "job", "me", "1"}}));
+}
+
+TEST(Commands, a_look) {
+  const Written written = write(look);
+  EXPECT_EQ(written.commands, (std::vector<Words>{{"GET", "job"}, {"PTTL", "job"}}));
+  EXPECT_EQ(written.parts, (Parts{Owed::Part::holder, Owed::Part::holder_ttl}));
+}
+
+TEST(Commands, taking_back_kills_the_old_connection_first_and_releases_by_the_text_of_the_script) {
+  const std::string text(scripts::release.text);
+  EXPECT_EQ(write(take_back).commands,
+            (std::vector<Words>{{"CLIENT", "KILL", "ID", "42"}, {"EVAL", text, "1", "job", "me"}}));
+  EXPECT_EQ(write(take_back).parts, (Parts{Owed::Part::kill, Owed::Part::main}));
+
+  Request request = take_back;
+  request.client_id = 0;
+  request.keep = 250ms;
+  EXPECT_EQ(write(request).commands, (std::vector<Words>{{"EVAL", text, "1", "job", "me", "250"}}));
+  EXPECT_EQ(write(request).parts, Parts{Owed::Part::main});
+}
+
+TEST(Commands, after_noscript_the_script_alone_goes_again_by_its_text) {
+  EXPECT_EQ(write(renewal, true).commands,
+            (std::vector<Words>{{"EVAL", std::string(scripts::renew.text), "1", "job", "me", "86400000"}}));
+  EXPECT_EQ(write(release, true).commands,
+            (std::vector<Words>{{"EVAL", std::string(scripts::release.text), "1", "job", "me"}}));
+  Request waiting = fenced;
+  waiting.verb = Verb::acquire;
+  const Written written = write(waiting, true);
+  ASSERT_EQ(written.commands.size(), 1U);
+  EXPECT_EQ(written.commands[0][0], "EVAL");
+  EXPECT_EQ(written.commands[0][1], scripts::acquire_fenced.text);
+  EXPECT_EQ(written.parts, Parts{Owed::Part::main});
+}
+
+TEST(Commands, names_and_tokens_may_hold_any_bytes) {
+  const std::string name("a\0\r\n b", 6), token("\xFF\0", 2);
+  const Written written = write({.verb = Verb::try_acquire, .name = name, .token = token, .ttl = 10ms});
+  EXPECT_EQ(written.commands, (std::vector<Words>{{"SET", name, token, "NX", "PX", "10"}}));
+}
+
+// The answer to a request whose replies are these, in the order in which they were asked for.
+Answer answer(const Request& request, const std::string& replies) {
+  Exchange exchange;
+  std::vector<Owed> owed;
+  Commands(exchange, owed).write(request, 0);
+  exchange.feed(replies);
+  Answer answer;
+  for (const Owed& each : owed) {
+    const ReplyPtr reply = exchange.next();
+    if (!reply) throw std::logic_error("the test has too few replies");
+    EXPECT_EQ(Interpreter::take(request, each.part, *reply, answer), Interpreter::Result::done);
+  }
+  EXPECT_EQ(exchange.owed(), 0U);
+  return answer;
+}
+
+void expect_failure(const Answer& answer, errc code, const std::string& words) {
+  EXPECT_EQ(answer.kind, Kind::failed);
+  EXPECT_EQ(answer.failure.code, code);
+  EXPECT_EQ(answer.failure.what, words);
+}
+
+void expect_protocol_error(const Request& request, const std::string& replies, const std::string& shown) {
+  try {
+    answer(request, replies);
+    ADD_FAILURE() << "taken: " << replies;
+  } catch (const ConnectionError& error) {
+    EXPECT_EQ(error.code(), errc::protocol_error) << replies;
+    EXPECT_EQ(plain_text(error), "an answer of the wrong kind: '" + shown + "'");
+  }
+}
+
+TEST(Interpreter, set_answers_ok_or_nil) {
+  EXPECT_EQ(answer(try_acquire, "+OK\r\n").kind, Kind::yes);
+  EXPECT_EQ(answer(try_acquire, "$2\r\nOK\r\n").kind, Kind::yes);
+  EXPECT_EQ(answer(try_acquire, "$-1\r\n").kind, Kind::no);
+  EXPECT_EQ(answer(try_acquire, "*-1\r\n").kind, Kind::no);
+}
+
+TEST(Interpreter, set_answers_nothing_else) {
+  expect_protocol_error(try_acquire, ":1\r\n", "");
+  expect_protocol_error(try_acquire, ":0\r\n", "");
+  expect_protocol_error(try_acquire, "+QUEUED\r\n", "QUEUED");
+  expect_protocol_error(try_acquire, "+ok\r\n", "ok");
+  expect_protocol_error(try_acquire, "$0\r\n\r\n", "");
+  expect_protocol_error(try_acquire, "*0\r\n", "");
+  expect_protocol_error(try_acquire, "+" + std::string(200, 'x') + "\r\n", std::string(100, 'x'));
+}
+
+TEST(Interpreter, an_error_is_a_failure_in_the_words_of_redis) {
+  expect_failure(answer(try_acquire, "-OOM command not allowed\r\n"), errc::out_of_memory, "OOM command not allowed");
+  expect_failure(answer(renewal, "-READONLY You can't write\r\n"), errc::read_only, "READONLY You can't write");
+  expect_failure(answer(release, "-NOPERM no\r\n"), errc::no_permission, "NOPERM no");
+  expect_failure(answer(fenced, "-ERR the fencing counter {job}:fence is no number below 2^53\r\n"), errc::server_error,
+                 "ERR the fencing counter {job}:fence is no number below 2^53");
+}
+
+TEST(Interpreter, a_waiting_attempt_that_finds_it_held_learns_for_how_long) {
+  const Answer held = answer(acquire, "$-1\r\n$5\r\nother\r\n:1500\r\n");
+  EXPECT_EQ(held.kind, Kind::no);
+  EXPECT_EQ(held.holder_ttl, 1500ms);
+  EXPECT_EQ(held.holder, "");
+}
+
+TEST(Interpreter, a_holder_that_never_expires_has_no_ttl) {
+  EXPECT_EQ(answer(acquire, "$-1\r\n$5\r\nother\r\n:-1\r\n").holder_ttl, std::nullopt);
+}
+
+TEST(Interpreter, a_holder_that_is_gone_meanwhile_has_a_ttl_of_0) {
+  const Answer gone = answer(acquire, "$-1\r\n$-1\r\n:-2\r\n");
+  EXPECT_EQ(gone.kind, Kind::no);
+  EXPECT_EQ(gone.holder_ttl, 0ms);
+  EXPECT_EQ(answer(acquire, "$-1\r\n$1\r\nx\r\n:0\r\n").holder_ttl, 0ms);
+}
+
+TEST(Interpreter, a_key_of_another_type_is_a_failure_though_set_nx_answers_nil) {
+  expect_failure(answer(acquire, "$-1\r\n-WRONGTYPE Operation against a key\r\n:-1\r\n"), errc::wrong_type,
+                 "WRONGTYPE Operation against a key");
+}
+
+TEST(Interpreter, a_grant_stands_whatever_becomes_of_the_question_behind_it) {
+  const Answer granted = answer(acquire, "+OK\r\n-NOPERM no get\r\n-NOPERM no pttl\r\n");
+  EXPECT_EQ(granted.kind, Kind::yes);
+  EXPECT_EQ(granted.failure.what, "");
+  EXPECT_EQ(answer(acquire, "+OK\r\n$2\r\nme\r\n:30000\r\n").kind, Kind::yes);
+}
+
+TEST(Interpreter, the_questions_behind_an_attempt_have_answers_of_their_kind) {
+  expect_protocol_error(acquire, "$-1\r\n:5\r\n:5\r\n", "");
+  expect_protocol_error(acquire, "$-1\r\n$1\r\nx\r\n+soon\r\n", "soon");
+  expect_protocol_error(acquire, "$-1\r\n$1\r\nx\r\n$-1\r\n", "");
+}
+
+TEST(Interpreter, a_fenced_grant_is_a_number_as_text) {
+  const Answer granted = answer(fenced, "$16\r\n1753000000000001\r\n");
+  EXPECT_EQ(granted.kind, Kind::yes);
+  EXPECT_EQ(granted.fence, FencingToken(1'753'000'000'000'001));
+  EXPECT_EQ(answer(fenced, "$-1\r\n").kind, Kind::no);
+  EXPECT_EQ(answer(fenced, "$-1\r\n").fence, FencingToken());
+}
+
+TEST(Interpreter, a_fenced_grant_is_nothing_else) {
+  expect_protocol_error(fenced, "+OK\r\n", "OK");
+  expect_protocol_error(fenced, ":5\r\n", "");
+  expect_protocol_error(fenced, "$2\r\n-5\r\n", "-5");
+  expect_protocol_error(fenced, "$3\r\n1.5\r\n", "1.5");
+  expect_protocol_error(fenced, "$0\r\n\r\n", "");
+  expect_protocol_error(fenced, "$20\r\n18446744073709551616\r\n", "18446744073709551616");
+}
+
+TEST(Interpreter, renewal_and_release_answer_1_or_0) {
+  for (const Request& request : {renewal, release}) {
+    EXPECT_EQ(answer(request, ":1\r\n").kind, Kind::yes);
+    EXPECT_EQ(answer(request, ":0\r\n").kind, Kind::no);
+    expect_protocol_error(request, ":2\r\n", "");
+    expect_protocol_error(request, ":-1\r\n", "");
+    expect_protocol_error(request, "+OK\r\n", "OK");
+    expect_protocol_error(request, "$1\r\n1\r\n", "1");
+    expect_protocol_error(request, "$-1\r\n", "");
+  }
+}
+
+TEST(Interpreter, look_tells_the_holder_whoever_it_is) {
+  const Answer held = answer(look, "$7\r\nforeign\r\n:250\r\n");
+  EXPECT_EQ(held.kind, Kind::yes);
+  EXPECT_EQ(held.holder, "foreign");
+  EXPECT_EQ(held.holder_ttl, 250ms);
+  EXPECT_EQ(answer(look, "$0\r\n\r\n:-1\r\n").kind, Kind::yes) << "an empty value holds it, too";
+  EXPECT_EQ(answer(look, "$1\r\nx\r\n:-1\r\n").holder_ttl, std::nullopt);
+}
+
+TEST(Interpreter, look_tells_that_it_is_free) {
+  const Answer free = answer(look, "$-1\r\n:-2\r\n");
+  EXPECT_EQ(free.kind, Kind::no);
+  EXPECT_EQ(free.holder, "");
+}
+
+TEST(Interpreter, look_at_a_key_of_another_type_is_a_failure) {
+  expect_failure(answer(look, "-WRONGTYPE no\r\n:-1\r\n"), errc::wrong_type, "WRONGTYPE no");
+}
+
+TEST(Interpreter, look_whose_pttl_is_refused_does_not_say_that_the_lock_never_expires) {
+  expect_failure(answer(look, "$1\r\nx\r\n-NOPERM no pttl\r\n"), errc::no_permission, "NOPERM no pttl");
+}
+
+TEST(Interpreter, what_is_taken_back_is_gone_once_the_connection_is_killed_and_the_release_answered) {
+  EXPECT_EQ(answer(take_back, ":1\r\n:1\r\n").kind, Kind::yes);
+  EXPECT_EQ(answer(take_back, ":0\r\n:0\r\n").kind, Kind::yes) << "the connection was closed already";
+  EXPECT_EQ(answer(take_back, ":1\r\n:0\r\n").kind, Kind::yes);
+}
+
+TEST(Interpreter, what_is_taken_back_may_still_land_where_the_connection_cannot_be_killed) {
+  expect_failure(answer(take_back, "-NOPERM no client\r\n:0\r\n"), errc::no_permission, "NOPERM no client");
+  expect_failure(answer(take_back, "-NOPERM no client\r\n:1\r\n"), errc::no_permission, "NOPERM no client");
+  expect_failure(answer(take_back, ":1\r\n-LOADING wait\r\n"), errc::loading, "LOADING wait");
+  expect_protocol_error(take_back, "+OK\r\n:1\r\n", "OK");
+}
+
+TEST(Interpreter, a_script_that_the_server_forgot_is_no_answer_yet) {
+  Exchange exchange;
+  std::vector<Owed> owed;
+  Commands(exchange, owed).write(renewal, 0);
+  exchange.feed("-NOSCRIPT No matching script. Please use EVAL.\r\n");
+  Answer answer;
+  const ReplyPtr reply = exchange.next();
+  EXPECT_EQ(Interpreter::take(renewal, Owed::Part::main, *reply, answer), Interpreter::Result::unknown_script);
+  EXPECT_EQ(answer.kind, Kind::failed);
+  EXPECT_EQ(answer.failure.what, "") << "nothing is said of it";
+}
+
+}  // namespace
+}  // namespace redlock::detail
