@@ -385,13 +385,13 @@ TEST_F(WatchdogTest, a_lease_whose_renewal_is_stuck_is_not_renewed_twice_at_once
 
 TEST_F(WatchdogTest, four_renewals_at_most_are_under_way) {
   std::vector<std::shared_ptr<Lease>> leases;
-  for (int i = 0; i < 6; ++i) leases.push_back(watched(std::to_string(i), 30s + i * 3ms));
+  for (int i = 0; i < 6; ++i) leases.push_back(watched(std::to_string(i), 30s + i * 1200ms));
   store.script = [](const Sent&) { return testing::silence(); };
   for (int i = 0; i < 6; ++i) {
-    clock.move_to(start + 10s + i * 1ms);
+    clock.move_to(start + 10s + i * 400ms);
     watchdog.run(clock.now());
   }
-  EXPECT_EQ(submission_times(), (std::vector<nanoseconds>{10s, 10'001ms, 10'002ms, 10'003ms}));
+  EXPECT_EQ(submission_times(), (std::vector<nanoseconds>{10s, 10'400ms, 10'800ms, 11'200ms}));
 }
 
 TEST_F(WatchdogTest, the_holder_that_looks_first_finds_the_loss_before_the_watchdog_does) {
@@ -406,31 +406,42 @@ TEST_F(WatchdogTest, the_holder_that_looks_first_finds_the_loss_before_the_watch
 struct WatchdogInAnOutage : WatchdogTest {
   WatchdogInAnOutage() {
     store.script = [](const Sent&) { return testing::silence(); };
-    for (int i = 0; i < 4; ++i) leases.push_back(watched("long " + std::to_string(i), 300s + i * 3ms));
-    clock.move_to(start + 99'500ms);
-    leases.push_back(watched("short", 3s));
+    for (int i = 0; i < 4; ++i) leases.push_back(watched("long " + std::to_string(i), 300s + i * 12s));
     for (int i = 0; i < 4; ++i) {
-      clock.move_to(start + 100s + i * 1ms);
+      clock.move_to(start + 100s + i * 4s);
       watchdog.run(clock.now());
     }
+    leases.push_back(watched("short", 3s));
   }
   std::vector<std::shared_ptr<Lease>> leases;
 };
 
 TEST_F(WatchdogInAnOutage, four_renewals_hang) {
-  EXPECT_EQ(submission_times(), (std::vector<nanoseconds>{100s, 100'001ms, 100'002ms, 100'003ms}));
+  EXPECT_EQ(submission_times(), (std::vector<nanoseconds>{100s, 104s, 108s, 112s}));
 }
 
 TEST_F(WatchdogInAnOutage, a_lease_is_lost_at_its_deadline_all_the_same) {
-  clock.move_to(start + 99'500ms + 2'968ms);
+  clock.move_to(start + 112s + 2'968ms);
   watchdog.run(clock.now());
-  EXPECT_EQ(listener.events, (Events{{99'500ms + 2'968ms, "expired short"}}));
+  EXPECT_EQ(listener.events, (Events{{112s + 2'968ms, "expired short"}}));
 }
 
 TEST_F(WatchdogInAnOutage, the_service_thread_sleeps_though_a_fifth_is_due) {
-  clock.move_to(start + 100'500ms);
+  clock.move_to(start + 113s);
   watchdog.run(clock.now());
   EXPECT_GT(wake(), clock.now());
+}
+
+TEST_F(WatchdogTest, what_is_due_soon_goes_along_with_what_is_due) {
+  const auto first = watched("first");
+  clock.move_to(start + 300ms);
+  const auto soon = watched("soon");
+  clock.move_to(start + 301ms);
+  const auto later = watched("later");
+  run_until(10'301ms);
+  ASSERT_EQ(store.submissions.size(), 2U);
+  EXPECT_EQ(store.submissions[0].requests.size(), 2U) << "up to a hundredth of the ttl early";
+  EXPECT_EQ(submission_times(), (std::vector<nanoseconds>{10s, 10'301ms}));
 }
 
 TEST_F(WatchdogTest, a_renewal_that_could_not_be_submitted_stays_due) {
