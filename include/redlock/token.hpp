@@ -32,8 +32,10 @@ class OwnerToken {
     std::copy_n(text.begin(), length, text_.begin());
   }
 
-  static OwnerToken generate() {
-    std::array<unsigned char, 16> bytes = detail::random_bytes<16>();
+  static OwnerToken generate() { return from(detail::random_bytes<16>()); }
+
+  // Of 16 random bytes.
+  static constexpr OwnerToken from(std::array<unsigned char, 16> bytes) noexcept {
     bytes[6] = static_cast<unsigned char>((bytes[6] & 0x0FU) | 0x40U);  // version 4
     bytes[8] = static_cast<unsigned char>((bytes[8] & 0x3FU) | 0x80U);  // variant 1
     OwnerToken token;

@@ -13,6 +13,7 @@
 #include "redlock/detail/deadline.hpp"
 #include "redlock/detail/random.hpp"
 #include "redlock/detail/store.hpp"
+#include "redlock/detail/token_source.hpp"
 #include "redlock/token.hpp"
 
 namespace redlock::detail {
@@ -131,6 +132,7 @@ struct Acquirer {
   Clock& clock;
   Chaser& chaser;
   Counters& counters;
+  TokenSource& tokens;
 
   struct Grant {
     OwnerToken token;
@@ -157,7 +159,7 @@ struct Acquirer {
       }
       // A token that may still be on its way is never used again: each attempt has its own, so that taking back the one
       // cannot hit the other.
-      const OwnerToken token = OwnerToken::generate();
+      const OwnerToken token = tokens.next(now);
       const Request request{
           .verb = acquisition.verb(), .name = name, .token = token.text(), .ttl = ttl, .fence_key = fence_key};
       Answer answer = ask(store, clock, request, acquisition.attempt_deadline(now), stop);

@@ -44,14 +44,10 @@ class NodeOperation final : public Operation {
   }
 
   bool advance(TimePoint now) noexcept override {
-    try {
+    attempt(now, [this, now] {
       step(now);
       if (stage_ != Stage::settled && now >= deadline_) throw ConnectionError(errc::timed_out, "no answer in time");
-    } catch (const Error& error) {
-      fail(now, error);
-    } catch (const std::exception& error) {  // credentials(), out of memory or of threads
-      fail(now, ConnectionError(errc::connect_failed, error.what()));
-    }
+    });
     return stage_ == Stage::settled;
   }
 
@@ -68,12 +64,30 @@ class NodeOperation final : public Operation {
     return stage_ == Stage::opening ? (std::min)(deadline_, session_->wake()) : deadline_;
   }
 
+  bool linger(TimePoint now) noexcept override {
+    if (stage_ != Stage::asking || !session_->waits_in_receive() || deadline_ - now < Socket::slice) return false;
+    if (!session_->exchange().unsent().empty()) return false;
+    attempt(now, [this] { session_->receive(Socket::Wait::yes); });
+    return true;
+  }
+
   std::span<Answer> answers() noexcept override { return answers_; }
 
  private:
   enum class Stage { start, queued, opening, asking, settled };
 
   void recycle() noexcept override;
+
+  template <class Step>
+  void attempt(TimePoint now, Step step) noexcept {
+    try {
+      step();
+    } catch (const Error& error) {
+      fail(now, error);
+    } catch (const std::exception& error) {  // credentials(), out of memory or of threads
+      fail(now, ConnectionError(errc::connect_failed, error.what()));
+    }
+  }
 
   void step(TimePoint now) {
     if (stage_ == Stage::start) {
@@ -95,8 +109,11 @@ class NodeOperation final : public Operation {
   void exchange(TimePoint now) {
     session_->flush();
     if (std::exchange(just_written_, false)) return;  // nothing can be there yet
-    session_->receive();
-    read();
+    read();                                           // what linger() received
+    if (answered_ < owed_.size()) {
+      session_->receive();
+      read();
+    }
     session_->flush();  // scripts that had to be sent again by their text
     if (answered_ == owed_.size()) settle(now);
   }

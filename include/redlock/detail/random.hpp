@@ -10,7 +10,7 @@
 
 namespace redlock::detail {
 
-// Straight from the kernel each time: no generator of our own that a fork or a cloned machine would run twice.
+// Straight from the kernel: no generator of our own, whose state a fork or a cloned machine would run twice.
 template <std::size_t Count>
 std::array<unsigned char, Count> random_bytes() {
   static_assert(Count <= 256, "getentropy() gives no more at once");

@@ -72,12 +72,13 @@ class Session {
     }
   }
 
-  // Reads what is there.
-  void receive() {
+  // Reads what is there. With Wait::yes it waits for the first bytes, for a slice at most.
+  void receive(Socket::Wait wait = Socket::Wait::no) {
     std::array<char, std::size_t{16} * 1024> buffer;  // NOLINT(*-member-init): written by the kernel
     for (int i = 0; i < 64; ++i) {  // a server that never stops talking must not keep us from looking at the time
-      const std::string_view bytes = socket_.receive(buffer);
+      const std::string_view bytes = socket_.receive(buffer, wait);
       if (!bytes.empty()) exchange_.feed(bytes);
+      wait = Socket::Wait::no;
       if (bytes.size() < buffer.size()) return;
     }
   }
@@ -87,6 +88,7 @@ class Session {
   // For whoever keeps it idle: when it last carried a command, and whether the server has closed it or spoken since.
   TimePoint last_used() const noexcept { return last_used_; }
   void used(TimePoint now) noexcept { last_used_ = now; }
+  bool waits_in_receive() const noexcept { return socket_.waits_in_receive(); }
   bool is_quiet() const noexcept { return socket_.is_quiet(); }
 
   bool is_connected() const noexcept { return static_cast<bool>(socket_); }

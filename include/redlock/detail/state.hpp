@@ -22,6 +22,7 @@
 #include "redlock/detail/process_mark.hpp"
 #include "redlock/detail/service.hpp"
 #include "redlock/detail/store.hpp"
+#include "redlock/detail/token_source.hpp"
 #include "redlock/detail/watchdog.hpp"
 #include "redlock/options.hpp"
 
@@ -53,7 +54,7 @@ class State final : public Watchdog::Listener, public Chaser, public std::enable
   Counters& counters() noexcept { return counters_; }
   Observer* observer() const noexcept { return observer_.get(); }
   std::chrono::nanoseconds retry_for() const noexcept { return retry_for_; }
-  Acquirer acquirer() noexcept { return {*store_, clock_, *this, counters_}; }
+  Acquirer acquirer() noexcept { return {*store_, clock_, *this, counters_, tokens_}; }
 
   // A lease object that nobody else refers to. One that was used before keeps its memory.
   std::shared_ptr<Lease> new_lease() {
@@ -136,6 +137,7 @@ class State final : public Watchdog::Listener, public Chaser, public std::enable
   PollClock clock_;
   std::unique_ptr<Store> store_;
   Counters counters_;
+  TokenSource tokens_;
   Watchdog watchdog_{*store_, clock_, *this};
   Chase chase_{*store_, clock_};
   Notifier notifier_;

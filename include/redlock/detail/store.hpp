@@ -114,6 +114,9 @@ class Operation {
   // Adds what to poll for; returns when to advance even if nothing happens.
   virtual TimePoint watch(PollSet& files) const = 0;
 
+  // Waits inside of the kernel for a moment, where that is faster than polling first. False: it is not, or time is short.
+  virtual bool linger(TimePoint /*now*/) noexcept { return false; }
+
   virtual std::span<Answer> answers() noexcept = 0;
 
  protected:
@@ -155,6 +158,7 @@ inline void await(Operation& operation, Clock& clock, int stop = -1) {
   for (;;) {
     const TimePoint now = clock.now();
     if (operation.advance(now)) return;
+    if (stop < 0 && operation.linger(now)) continue;
     files.clear();
     const TimePoint wake = operation.watch(files);
     if (stop >= 0) files.push_back({stop, POLLIN, 0});
