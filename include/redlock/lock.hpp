@@ -82,19 +82,19 @@ class Lock {
   template <StringLike S, std::same_as<std::adopt_lock_t> Tag>
   [[nodiscard]] Lock(Client client, const S& name, Tag /*tag*/, const OwnerToken& token, LockOptions options = {})
       : Lock(Deferred{}, std::move(client), detail::view(name), std::move(options)) {
-    holding_->adopt(token);
+    holding_.adopt(token);
   }
 
-  Lock(Lock&& other) noexcept : holding_(std::exchange(other.holding_, std::nullopt)) {}
+  Lock(Lock&& other) noexcept = default;
   Lock& operator=(Lock&& other) noexcept {
     if (this == &other) return *this;
-    close();
-    holding_ = std::exchange(other.holding_, std::nullopt);
+    holding_.close();
+    holding_ = std::move(other.holding_);
     return *this;
   }
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
-  ~Lock() { close(); }
+  ~Lock() { holding_.close(); }
 
   // Waits until it holds the name. One round trip where it is free. Outlasts an outage of ClientOptions::retry_for.
   void lock() { acquire({detail::forever, retry_for()}, {}); }
@@ -123,22 +123,21 @@ class Lock {
 
   // Lets go without unlocking, as std::unique_lock does: the lease goes on until its ttl, or until the token is
   // adopted. The nil token if nothing was locked. No round trip.
-  OwnerToken release() noexcept { return holding_ ? holding_->detach() : OwnerToken(); }
+  OwnerToken release() noexcept { return holding_.is_empty() ? OwnerToken() : holding_.detach(); }
 
   // Held, and by this machine's own clock still valid. No round trip.
-  bool owns_lock() const noexcept { return holding_ && holding_->remaining() > std::chrono::nanoseconds(0); }
+  bool owns_lock() const noexcept { return holding_.remaining() > std::chrono::nanoseconds(0); }
   explicit operator bool() const noexcept { return owns_lock(); }
 
   // How long it is surely valid without another renewal, rounded down; 0 once lost. No round trip.
   std::chrono::milliseconds remaining() const noexcept {
-    return holding_ ? std::chrono::floor<std::chrono::milliseconds>(holding_->remaining())
-                    : std::chrono::milliseconds(0);
+    return std::chrono::floor<std::chrono::milliseconds>(holding_.remaining());
   }
 
   // Throws LeaseLost unless owns_lock(). No round trip.
   void throw_if_lost() const {
     if (owns_lock()) return;
-    throw holding_ ? holding_->loss() : LeaseLost("", LeaseLost::Reason::expired);
+    throw holding_.loss();
   }
 
   // Renews now, to a full ttl: replaces what is left, never adds to it, never shortens it. False: the lock is lost. One
@@ -147,17 +146,17 @@ class Lock {
 
   // Stopped when the lease of this tenure is lost, never after a good unlock. Without a tenure: a token that is never
   // stopped.
-  std::stop_token lost_token() const { return holding_ ? holding_->lost_token() : std::stop_token(); }
+  std::stop_token lost_token() const { return holding_.lost_token(); }
 
-  std::string_view name() const noexcept { return holding_ ? holding_->name() : std::string_view(); }
+  std::string_view name() const noexcept { return holding_.name(); }
 
   // The value in Redis; the nil token while nothing is held.
-  OwnerToken token() const noexcept { return holding_ ? holding_->token() : OwnerToken(); }
+  OwnerToken token() const noexcept { return holding_.token(); }
 
   // Of the last acquisition; stays readable after a loss. Throws std::logic_error where there is none:
   // LockOptions::fencing is off, nothing was acquired, or the lease was adopted.
   FencingToken fencing_token() const {
-    if (holding_ && holding_->fence()) return *holding_->fence();
+    if (const std::optional<FencingToken> fence = holding_.fence()) return *fence;
     throw std::logic_error("redlock: no fencing token: set LockOptions::fencing, and acquire the lock");
   }
 
@@ -165,26 +164,20 @@ class Lock {
   struct Deferred {};
 
   Lock(Deferred /*tag*/, Client client, std::string_view name, LockOptions options)
-      : holding_(std::in_place, std::move(client.handle_), name, std::move(options)) {}
+      : holding_(std::move(client.handle_), name, std::move(options)) {}
 
   bool acquire(detail::Patience patience, const std::stop_token& stop) {
     return holding("lock").acquire(patience, stop);
   }
-  std::chrono::nanoseconds retry_for() const { return holding_ ? holding_->retry_for() : std::chrono::nanoseconds(0); }
+  std::chrono::nanoseconds retry_for() const { return holding_.retry_for(); }
 
   detail::Holding& holding(const char* operation) {
-    if (holding_) return *holding_;
+    if (!holding_.is_empty()) return holding_;
     throw std::system_error(std::make_error_code(std::errc::operation_not_permitted),
                             std::string("redlock: ") + operation + " of a lock that has no name");
   }
 
-  void close() noexcept {
-    if (!holding_) return;
-    holding_->close();
-    holding_.reset();
-  }
-
-  std::optional<detail::Holding> holding_;
+  detail::Holding holding_;
 };
 
 }  // namespace redlock

@@ -255,8 +255,8 @@ TEST_F(AcquisitionTest, an_answer_allows_for_another_stale_connection) {
 struct AcquirerTest : ::testing::Test {
   std::optional<Acquirer::Grant> acquire(nanoseconds wait, std::chrono::milliseconds ttl = 30s, int stop = -1,
                                          nanoseconds retry_for = 10s) {
-    return Acquirer{store, clock, chaser, counters, tokens}.acquire("job", fence_key, ttl,
-                                                                    {.wait = wait, .retry_for = retry_for}, stop);
+    return Acquirer{store, clock, chaser, counters, token_source}.acquire("job", fence_key, ttl,
+                                                                          {.wait = wait, .retry_for = retry_for}, stop);
   }
 
   std::vector<nanoseconds> submission_times() const {
@@ -270,7 +270,7 @@ struct AcquirerTest : ::testing::Test {
   FakeStore store{clock};
   FakeChaser chaser;
   Counters counters;
-  TokenSource tokens;
+  TokenSource token_source;
 };
 
 TEST_F(AcquirerTest, a_free_lock_costs_one_request) {

@@ -35,6 +35,7 @@ namespace redlock::detail {
 // Thread safety: one thread at a time; const members may run side by side.
 class Holding {
  public:
+  Holding() noexcept = default;  // empty, as one that was moved from: only close() and the const members may be called
   Holding(std::shared_ptr<Handle> handle, std::string_view name, LockOptions options);
 
   // False: somebody else holds it, or `stop` was requested.
@@ -43,7 +44,9 @@ class Holding {
   bool renew();
   UnlockResult unlock();
   OwnerToken detach() noexcept;
-  void close() noexcept;  // what a destructor does
+  void close() noexcept;  // what a destructor does; empty after it
+
+  bool is_empty() const noexcept { return handle_ == nullptr; }
 
   std::chrono::nanoseconds remaining() const noexcept {
     return is_ours() ? lease_->remaining(home_->clock().now()) : std::chrono::nanoseconds(0);
@@ -52,16 +55,20 @@ class Holding {
   LeaseLost loss() const {
     return LeaseLost(name(), is_ours() && lease_->is_lost() ? lease_->loss().reason() : LeaseLost::Reason::expired);
   }
-  std::string_view name() const noexcept { return lease_->terms.name; }
-  OwnerToken token() const noexcept { return tenure_ == Tenure::idle ? OwnerToken() : lease_->terms.token; }
-  const std::optional<FencingToken>& fence() const noexcept { return fence_; }
-  std::chrono::nanoseconds retry_for() const { return handle_->state().retry_for(); }
+  std::string_view name() const noexcept { return is_empty() ? std::string_view() : lease_->terms.name; }
+  OwnerToken token() const noexcept {
+    return is_empty() || tenure_ == Tenure::idle ? OwnerToken() : lease_->terms.token;
+  }
+  std::optional<FencingToken> fence() const noexcept { return is_empty() ? std::nullopt : fence_; }
+  std::chrono::nanoseconds retry_for() const {
+    return is_empty() ? std::chrono::nanoseconds(0) : handle_->state().retry_for();
+  }
 
  private:
   enum class Tenure { idle, held, unconfirmed };
 
   // A tenure of this process: not a copy that fork() made.
-  bool is_ours() const noexcept { return tenure_ == Tenure::held && handle_->is_current(home_); }
+  bool is_ours() const noexcept { return !is_empty() && tenure_ == Tenure::held && handle_->is_current(home_); }
 
   void prepare();
   void begin(const OwnerToken& token, TimePoint sent, TimePoint until, const RunId& server);
@@ -266,6 +273,7 @@ inline OwnerToken Holding::detach() noexcept {
 }
 
 inline void Holding::close() noexcept {
+  if (is_empty()) return;
   if (tenure_ == Tenure::held) {
     try {
       unlock();
@@ -281,6 +289,7 @@ inline void Holding::close() noexcept {
   } else if (exclusive_) {
     home_->give_back(std::move(lease_));
   }
+  handle_.reset();
 }
 
 inline void Holding::misuse(std::errc code, const char* what) const {
