@@ -107,6 +107,7 @@ inline Reply Connection::command(std::span<const std::string_view> words) {
   if (!session_) connect();
   const std::string what(words.front());
   detail::ReplyPtr reply = attempt(what, [this, words] { return exchange(words); });
+  if (!session_->exchange().is_even()) session_.reset();
   if (!detail::is_error(*reply)) return Reply(std::move(reply));
   throw ServerError(detail::error_kind(detail::text_of(*reply)), describe(what, detail::text_of(*reply)));
 }

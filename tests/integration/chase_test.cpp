@@ -346,7 +346,7 @@ TEST(Chase, ClientKillRefusedByTheAclStillLeavesNoKey) {
 }
 
 // A RELEASE that answered 1 has found the key: nothing is left to be repeated, although the old connection lives on.
-TEST(Chase, DISABLED_EndsWithTheFirstReleaseThatFoundTheKeyAlsoWithoutClientKill) {
+TEST(Chase, EndsWithTheFirstReleaseThatFoundTheKeyAlsoWithoutClientKill) {
   RedisServer server;
   server.command({"ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-client|kill"});
   FaultProxy proxy{server};
@@ -360,7 +360,7 @@ TEST(Chase, DISABLED_EndsWithTheFirstReleaseThatFoundTheKeyAlsoWithoutClientKill
 }
 
 // The SET arrives; its answer, and all that follows on this connection, is lost without a word. New connections are good.
-TEST(Chase, DISABLED_AttemptOnAConnectionThatFellSilentIsTakenBackOverAnother) {
+TEST(Chase, AttemptOnAConnectionThatFellSilentIsTakenBackOverAnother) {
   RedisServer server;
   FaultProxy proxy{server};
   Client client{proxy.uri(), timeouts(1s, 200ms)};

@@ -694,7 +694,7 @@ TEST(LockLoss, LostTokenStaysUnstoppedByAGoodUnlock) {
 }
 
 // Nobody watches such a lease until lost_token() is asked for, and then it is too late to be found lost.
-TEST(LockLoss, DISABLED_ALostTokenThatIsAskedForAfterTheLossIsStopped) {
+TEST(LockLoss, ALostTokenThatIsAskedForAfterTheLossIsStopped) {
   RedisServer server;
   const Lock lock{Client{server.uri()}, "ran-out", {.ttl = 50ms, .watchdog = false}};
   ASSERT_TRUE(eventually([&] { return !lock; }, generous));

@@ -199,7 +199,7 @@ TEST(Wait, GuardThatRanOutOfTimeIsEmptyAndSendsNothingWhenItEnds) {
 }
 
 // The last attempt of a wait is cut off by its end. What the one before it said still holds.
-TEST(Wait, DISABLED_ForAHeldNameEndsInFalseAlsoOverASlowNetwork) {
+TEST(Wait, ForAHeldNameEndsInFalseAlsoOverASlowNetwork) {
   RedisServer server;
   FaultProxy proxy{server};
   server.command({"SET", "name", "somebody"});

@@ -21,7 +21,8 @@ namespace redlock::detail {
 // Takes back what commands without an answer may have done or may yet do, so that no key stays until its ttl for
 // nobody:
 //
-//   still connected   a RELEASE follows the command on its own connection (the store wrote it); the answers are awaited
+//   still connected   a RELEASE follows the command on its own connection (the store wrote it); the answers are awaited,
+//                     but not for ever: the network may lose all that this one connection carries
 //   broken            CLIENT KILL of the old connection and RELEASE, over a new one, until both are answered
 //   refused           again and again, until the key has expired by itself
 //
@@ -43,8 +44,7 @@ class Chase final : public Chore {
     try {
       collect(now);
       for (Leftover& leftover : connected_) drain(leftover, now);
-      std::erase_if(connected_,
-                    [now](const Leftover& leftover) { return leftover.session == nullptr || leftover.until < now; });
+      std::erase_if(connected_, [](const Leftover& leftover) { return leftover.session == nullptr; });
       if (pending_ && pending_->advance(now)) answered(now);
       if (!pending_ && !broken_.empty() && now >= next_) submit(now);
     } catch (const std::exception&) {  // no memory: later
@@ -56,7 +56,7 @@ class Chase final : public Chore {
     TimePoint wake = never;
     for (const Leftover& leftover : connected_) {
       files.push_back(leftover.session->file());
-      wake = (std::min)(wake, leftover.until);
+      wake = (std::min)(wake, leftover.silent_until);
     }
     if (pending_) return (std::min)(wake, pending_->watch(files));
     return broken_.empty() ? wake : (std::min)(wake, next_);
@@ -80,6 +80,7 @@ class Chase final : public Chore {
       fresh.swap(inbox_);
     }
     for (Leftover& leftover : fresh) {
+      leftover.silent_until = now + store_.patience();
       if (leftover.session) {
         connected_.push_back(std::move(leftover));
       } else {
@@ -101,7 +102,8 @@ class Chase final : public Chore {
       bool refused = false;  // the RELEASE, which is the last
       while (leftover.session->exchange().owed() > 0) {
         const ReplyPtr reply = leftover.session->next_reply();
-        if (!reply) return;
+        if (!reply && now < leftover.silent_until) return;
+        if (!reply) throw ConnectionError(errc::timed_out, "no answer in time");
         refused = is_error(*reply);
       }
       leftover.session.reset();

@@ -139,8 +139,8 @@ class Interpreter {
       unexpected(reply);
     } else if (request.verb != Verb::take_back) {
       answer.kind = reply.integer == 1 ? Answer::Kind::yes : Answer::Kind::no;
-    } else if (answer.failure.what.empty()) {  // else the connection could not be killed, and a 0 proves nothing
-      answer.kind = Answer::Kind::yes;
+    } else if (reply.integer == 1 || answer.failure.what.empty()) {
+      answer.kind = Answer::Kind::yes;  // else the connection could not be killed, and a 0 proves nothing
     }
     return Result::done;
   }

@@ -20,15 +20,14 @@
 namespace redlock::detail {
 
 // From an endpoint to a connected socket, without ever blocking: looks the host up, then tries each of its addresses,
-// which share the time that is left. A look-up that takes more than half of the time is overtaken by the addresses that
-// were good last.
+// which share the time that is left. A look-up that takes more than 50 ms is overtaken by the addresses that were good
+// last.
 //
 // On failure: advance() throws ConnectionError, with the reason of the last address tried.
 class Connector {
  public:
   Connector(std::shared_ptr<Endpoint> endpoint, TimePoint now)
       : endpoint_(std::move(endpoint)),
-        half_(now + endpoint_->settings().connect_timeout / 2),
         deadline_(now + endpoint_->settings().connect_timeout),
         addresses_(endpoint_->fixed()) {
     if (addresses_.empty()) look_up_ = endpoint_->look_up(now);
@@ -59,17 +58,19 @@ class Connector {
   // When to advance() even if nothing happens.
   TimePoint wake() const noexcept {
     if (!addresses_.empty()) return socket_ ? address_deadline_ : (std::min)(retry_, address_deadline_);
-    return overdue_ ? deadline_ : half_;
+    return overdue_ ? deadline_ : look_up_->started() + overtake;
   }
 
  private:
+  static constexpr std::chrono::milliseconds overtake{50};
+
   bool resolved(TimePoint now) {
     if (look_up_->done()) {
       Addresses answer = look_up_->result();
       addresses_ = answer.found.empty() ? endpoint_->last_good() : std::move(answer.found);
       if (addresses_.empty())
         throw ConnectionError(errc::connect_failed, "host '" + endpoint_->settings().uri.host() + "': " + answer.error);
-    } else if (now >= half_) {
+    } else if (now >= look_up_->started() + overtake) {
       overdue_ = true;
       addresses_ = endpoint_->last_good();
     }
@@ -110,7 +111,7 @@ class Connector {
 
   // Constant after construction.
   std::shared_ptr<Endpoint> endpoint_;
-  TimePoint half_, deadline_;
+  TimePoint deadline_;
   std::shared_ptr<LookUp> look_up_;  // nullptr where the address is fixed
   // What is under way.
   std::vector<Address> addresses_;

@@ -63,6 +63,9 @@ class Exchange {
 
   std::size_t owed() const noexcept { return owed_; }
 
+  // Whether the next answer will be that of the next command: nothing is owed, and nothing more was said.
+  bool is_even() const noexcept { return owed_ == 0 && out_.empty() && reader_.is_empty(); }
+
  private:
   void prefix(char kind, std::size_t number) {
     out_.push_back(kind);

@@ -46,6 +46,9 @@ class ReplyReader {
     }
   }
 
+  // Bytes that are no whole reply, or one that nobody has taken.
+  bool is_empty() const noexcept { return reader_->len == reader_->pos && reader_->ridx < 0; }
+
   // The next whole reply; nullptr where more bytes are needed. Throws ConnectionError (protocol_error).
   ReplyPtr next() {
     void* reply = nullptr;

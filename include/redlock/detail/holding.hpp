@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <new>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -184,9 +185,12 @@ inline bool Holding::renew() {
 
 inline std::stop_token Holding::lost_token() const {
   if (!is_ours()) return {};
-  std::stop_token token = lease_->lost_token();
-  if (lease_->is_valid(home_->clock().now())) home_->watch(lease_);  // a lease that nobody renews is watched for this
-  return token;
+  if (lease_->is_valid(home_->clock().now())) {
+    home_->watch(lease_);  // also one that nobody renews
+  } else {
+    home_->lost(lease_, LeaseLost::Reason::expired);
+  }
+  return lease_->lost_token();
 }
 
 inline UnlockResult Holding::unlock() {
@@ -237,11 +241,10 @@ inline UnlockResult Holding::finish(UnlockResult result) noexcept {
 inline UnlockResult Holding::finish_lost(LeaseLost::Reason reason) noexcept {
   const std::shared_ptr<Handle> handle = handle_;
   const std::shared_ptr<Lease> lease = lease_;
-  Observer* observer = home_->observer();
   home_->lose(*lease, reason);
   exclusive_ = false;
   finish(UnlockResult::lost);
-  lease->deliver(observer);
+  lease->deliver(home_->observer());
   return UnlockResult::lost;
 }
 
@@ -282,10 +285,7 @@ inline void Holding::close() noexcept {
     }
   }
   if (!handle_->is_current(home_)) {
-    try {
-      new std::shared_ptr<Lease>(std::move(lease_));  // see prepare()
-    } catch (const std::bad_alloc&) {
-    }
+    new (std::nothrow) std::shared_ptr<Lease>(std::move(lease_));  // see prepare()
   } else if (exclusive_) {
     home_->give_back(std::move(lease_));
   }

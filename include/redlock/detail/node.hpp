@@ -197,6 +197,7 @@ class NodeOperation final : public Operation {
       if (answer.kind == Answer::Kind::failed) explain(answer.failure);
     }
     stage_ = Stage::settled;
+    if (!session_->exchange().is_even()) session_.reset();
     pool_->give(std::move(session_));
   }
 

@@ -67,11 +67,12 @@ struct Failure {
 struct Leftover {
   std::string name, token;
   std::unique_ptr<Session> session =
-      {};                      // still connected, a RELEASE already behind the command: only its answers are awaited
-  std::int64_t client_id = 0;  // else: the connection that broke; 0 if the command is known to have ended
-  TimePoint until = {};        // when its key has expired by itself
-  bool tried = false;          // taking it back
-  TimePoint keep_until = {};   // of a release with hold_at_least: until when the name stays taken
+      {};                       // still connected, a RELEASE already behind the command: only its answers are awaited
+  std::int64_t client_id = 0;   // else: the connection that broke; 0 if the command is known to have ended
+  TimePoint until = {};         // when its key has expired by itself
+  bool tried = false;           // taking it back over a connection of its own
+  TimePoint silent_until = {};  // still connected: until when its answers are awaited
+  TimePoint keep_until = {};    // of a release with hold_at_least: until when the name stays taken
 
   Request take_back(TimePoint now) const {
     const auto keep =
