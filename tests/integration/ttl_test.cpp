@@ -1,10 +1,10 @@
 #include <gtest/gtest.h>
-#include <time.h>
 #include <redlock/redlock.hpp>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <ctime>
 #include <functional>
 #include <future>
 #include <limits>
