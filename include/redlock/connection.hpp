@@ -29,6 +29,7 @@ namespace redlock {
 //
 // Thread safety: one thread at a time.
 // Lifetime: after a failure the connection is closed, and the next command makes a new one, with all of its set-up.
+// After fork() the child must not use the one that it inherited.
 // On failure: ConnectionError where it is not known whether the command ran: it is not repeated. ServerError where
 // Redis answered one.
 class Connection {

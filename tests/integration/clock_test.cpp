@@ -168,8 +168,8 @@ int hold_through_a_stop(const std::string& uri) {
   Client client{uri};
   std::atomic<int> losses = 0;
   Lock lock{client, "frozen", {.ttl = 2s, .fencing = true, .on_lost = [&](const LeaseLost&) { ++losses; }}};
+  auto last = std::chrono::steady_clock::now();  // before it speaks: the stop may come at once
   say("held " + std::to_string(static_cast<std::uint64_t>(lock.fencing_token())));
-  auto last = std::chrono::steady_clock::now();
   for (;;) {
     const bool held = lock.owns_lock();
     const auto now = std::chrono::steady_clock::now();  // behind it: a stop may come between the two

@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <ostream>
 #include <random>
 #include <semaphore>
 #include <set>
@@ -267,6 +268,7 @@ TEST(RenewEnds, WithTheUnlockInManyRounds) {
   {
     const std::jthread weather([&](const std::stop_token& stop) { make_weather(proxy, stop); });
     std::vector<std::jthread> workers;
+    workers.reserve(15);
     for (int worker = 0; worker < 15; ++worker) {
       workers.emplace_back([&, worker] { lock_and_unlock(*client, worker, (rounds + 14) / 15, outcome); });
     }
@@ -353,7 +355,7 @@ struct Trouble {
   std::function<void(RedisServer& server, FaultProxy& proxy, Control& control)> begin;
   std::function<void(RedisServer& server, FaultProxy& proxy)> end;
 
-  friend void PrintTo(const Trouble& trouble, std::ostream* out) { *out << trouble.name; }
+  friend std::ostream& operator<<(std::ostream& out, const Trouble& trouble) { return out << trouble.name; }
 };
 
 const Trouble busy{"Busy",

@@ -352,10 +352,15 @@ TEST(UnlockSigpipe, IsNotRaisedByABrokenUnixSocket) {
 
 TEST(UnlockSigpipe, IsNotRaisedByAResetTcpConnection) {
   RedisServer server;
-  FaultProxy proxy{server};
   const TempFolder folder;
   const auto broken = folder.path() / "broken";
-  Process child = Process::fork([&] { return use_a_broken_connection(proxy.uri(), broken); });
+  Process child = Process::fork([&] {  // before the proxy has its thread: a sanitizer's allocator does not fork well
+    std::optional<std::string> uri;
+    if (!eventually([&] { return (uri = server.get("uri")).has_value(); }, generous)) return 8;
+    return use_a_broken_connection(*uri, broken);
+  });
+  FaultProxy proxy{server};
+  server.command({"SET", "uri", proxy.uri()});
   ASSERT_EQ(child.read_line(generous), "held");
   proxy.refuse(true);
   // Closed by the server first and reset after: then the very next write is one that raises SIGPIPE.

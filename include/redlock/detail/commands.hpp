@@ -42,7 +42,7 @@ class Commands {
       case Verb::acquire: act(request, By::sha1); return look(request);
       case Verb::look: return look(request);
       case Verb::take_back:
-        if (request.client_id != 0) put(Owed::Part::kill, {"CLIENT", "KILL", "ID", NumberWord(request.client_id)});
+        if (request.client_id > 0) put(Owed::Part::kill, {"CLIENT", "KILL", "ID", NumberWord(request.client_id)});
         return act(request, By::text);
     }
   }

@@ -61,7 +61,12 @@ class Endpoint {
   // The look-up under way, or a new one: a resolver that hangs holds one thread, not one for each attempt.
   std::shared_ptr<LookUp> look_up(TimePoint now) {
     const std::lock_guard guard(mutex_);
-    if (!look_up_ || look_up_->done()) look_up_ = LookUp::start(settings_.uri.host(), settings_.uri.port(), now);
+    if (look_up_ && look_up_->done()) {  // perhaps too late for whoever asked, but not for the next one
+      Addresses answer = look_up_->result();
+      if (!answer.found.empty()) last_good_ = std::move(answer.found);
+      look_up_.reset();
+    }
+    if (!look_up_) look_up_ = LookUp::start(settings_.uri.host(), settings_.uri.port(), now);
     return look_up_;
   }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <new>
@@ -58,7 +57,7 @@ class Holding {
   }
   std::string_view name() const noexcept { return is_empty() ? std::string_view() : lease_->terms.name; }
   OwnerToken token() const noexcept {
-    return is_empty() || tenure_ == Tenure::idle ? OwnerToken() : lease_->terms.token;
+    return is_empty() || tenure_ == Tenure::idle || !handle_->is_current(home_) ? OwnerToken() : lease_->terms.token;
   }
   std::optional<FencingToken> fence() const noexcept { return is_empty() ? std::nullopt : fence_; }
   std::chrono::nanoseconds retry_for() const {
@@ -266,12 +265,13 @@ inline UnlockResult Holding::finish_unconfirmed(Answer answer) {
 
 inline OwnerToken Holding::detach() noexcept {
   const OwnerToken token = this->token();
-  if (is_ours()) {
-    exclusive_ = home_->unwatch(*lease_) && !lease_->is_lost();
-    lease_->deliver(home_->observer());  // of a loss that is being told
-    lease_->end();
-  }
+  const std::shared_ptr<Handle> handle = handle_;
+  const std::shared_ptr<Lease> lease = is_ours() ? lease_ : nullptr;
+  if (lease) exclusive_ = home_->unwatch(*lease) && !lease->is_lost();
   tenure_ = Tenure::idle;
+  if (!lease) return token;
+  lease->end();
+  lease->deliver(home_->observer());  // a loss that is being told; may destroy the lock
   return token;
 }
 

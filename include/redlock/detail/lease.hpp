@@ -91,7 +91,11 @@ class Lease {
   }
 
   // It is no longer held, and that is no loss.
-  void end() noexcept { deadline_.store(ended, std::memory_order_release); }
+  void end() noexcept {
+    const std::lock_guard guard(mutex_);
+    deadline_.store(ended, std::memory_order_release);
+    if (told_ == Told::nothing) told_ = Told::nobody;
+  }
 
   // It is lost. True: nobody said so before; deliver() is due.
   bool lose(LeaseLost::Reason reason) {
@@ -105,7 +109,7 @@ class Lease {
 
   bool is_lost() const {
     const std::lock_guard guard(mutex_);
-    return told_ != Told::nothing;
+    return was_lost();
   }
 
   LeaseLost loss() const {
@@ -117,7 +121,7 @@ class Lease {
     const std::lock_guard guard(mutex_);
     if (!stop_.stop_possible()) {
       stop_ = std::stop_source();
-      if (told_ != Told::nothing) stop_.request_stop();  // nobody has its token yet, so no callback runs in here
+      if (was_lost()) stop_.request_stop();  // nobody has its token yet, so no callback runs in here
     }
     return stop_.get_token();
   }
@@ -128,10 +132,12 @@ class Lease {
   void deliver(Observer* observer) noexcept;
 
  private:
-  enum class Told { nothing, pending, telling, everything };
+  enum class Told { nothing, nobody, pending, telling, everything };
   static constexpr TimePoint::rep ended = (TimePoint::min)().time_since_epoch().count();
 
   static TimePoint::rep ticks(TimePoint time) noexcept { return time.time_since_epoch().count(); }
+
+  bool was_lost() const noexcept { return told_ != Told::nothing && told_ != Told::nobody; }
 
   void tell(Observer* observer, std::stop_source& stop) const noexcept {
     const LeaseLost loss(terms.name, reason_);

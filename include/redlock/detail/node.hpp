@@ -122,6 +122,7 @@ class NodeOperation final : public Operation {
     deadline_ = (std::min)(deadline_, now + session_->endpoint().settings().command_timeout);
     Commands commands(session_->exchange(), owed_);
     for (std::size_t i = 0; i < requests_.size(); ++i) {
+      if (requests_[i].client_id != 0) identify(requests_[i], answers_[i]);
       commands.write(requests_[i], i);
       answers_[i].sent = now;
       answers_[i].server = session_->run_id();
@@ -129,6 +130,15 @@ class NodeOperation final : public Operation {
     }
     stage_ = Stage::asking;
     just_written_ = true;
+  }
+
+  // A server that was started since has numbered its clients anew: a stranger may have the number, and the command cannot
+  // land any more. Where it cannot be told, nothing is killed, and a RELEASE that answers 0 proves nothing.
+  void identify(Request& request, Answer& answer) const {
+    const bool known = request.server != RunId{} && session_->run_id() != RunId{};
+    if (known && request.server != session_->run_id()) request.client_id = 0;
+    if (!known) request.client_id = -1;
+    if (request.client_id < 0) answer.failure = {errc::no_permission, "the connection that broke cannot be killed"};
   }
 
   void read() {
@@ -170,7 +180,8 @@ class NodeOperation final : public Operation {
     Leftover leftover;
     leftover.name = request.name;
     leftover.token = request.token;
-    leftover.client_id = session_->client_id();
+    leftover.client_id = session_->client_id() != 0 ? session_->client_id() : -1;
+    leftover.server = session_->run_id();
     leftover.until = now + request.ttl + std::chrono::minutes(1);  // a minute for a server that is stopped now
     if (request.keep.count() > 0) leftover.keep_until = now + request.keep;
     return leftover;
@@ -229,7 +240,7 @@ class Node final : public Store {
       : endpoint_(std::make_shared<Endpoint>(std::move(settings))),
         foreground_(endpoint_, pool_size),
         service_(endpoint_, (std::numeric_limits<std::size_t>::max)()) {
-    spare_.reserve(pool_size);
+    spare_.reserve(most_spare);
   }
 
   Pending submit(std::span<const Request> requests, Lane lane, TimePoint deadline) override {

@@ -55,7 +55,13 @@ class Pool {
     // Servers close connections that are idle for long. Within a second that is too rare to ask for at the price of a
     // system call.
     if (session && now - session->last_used() > std::chrono::seconds(1) && !session->is_quiet()) session.reset();
-    return session ? std::move(session) : std::make_unique<Session>(endpoint_);
+    if (session) return session;
+    try {
+      return std::make_unique<Session>(endpoint_);
+    } catch (...) {
+      give(nullptr);
+      throw;
+    }
   }
 
   // The session of a queued ticket; nullptr: not yet.

@@ -29,7 +29,8 @@ namespace redlock::detail {
 using RunId = std::array<char, 40>;
 
 // One connection from its first byte to its last: connects, authenticates and introduces itself, then carries commands.
-// Never blocks.
+// Blocks nowhere
+// but in receive(), for a slice, where that is asked for.
 //
 // Thread safety: one thread at a time.
 // On failure: throws ConnectionError or ServerError; the session is of no use then. There is no reconnecting: a new

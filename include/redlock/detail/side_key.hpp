@@ -45,7 +45,7 @@ inline std::string side_key(std::string_view name, std::string_view suffix) {
   const unsigned slot = HashSlot::of(name);
   for (unsigned n = 0;; ++n) {
     const std::string number = std::to_string(n);
-    if (HashSlot::of(number) == slot) return "{" + number + "}" + lock + behind;
+    if (HashSlot::of(number) == slot) return std::string("{").append(number).append("}").append(lock).append(behind);
   }
 }
 

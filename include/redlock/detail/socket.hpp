@@ -22,8 +22,8 @@
 namespace redlock::detail {
 
 // One stream to a server. It is our own and not hiredis': close-on-exec from birth, a connect that no signal aborts,
-// writes that never raise SIGPIPE. Nothing in it blocks; whoever waits polls, with a deadline that no signal and no
-// dripping server prolongs.
+// writes that never raise SIGPIPE. No wait of it is longer than a slice,
+// whatever signals and dripping servers do.
 //
 // On failure: ConnectionError; the socket is useless then.
 class Socket {

@@ -71,7 +71,13 @@ class State final : public Watchdog::Listener, public Chaser, public std::enable
   }
 
   void watch(const std::shared_ptr<Lease>& lease) {
-    if (watchdog_.add(lease, clock_.now())) service_.wake(shared_from_this());
+    if (!watchdog_.add(lease, clock_.now())) return;
+    try {
+      service_.wake(shared_from_this());
+    } catch (...) {  // no thread to be had
+      watchdog_.not_woken();
+      throw;
+    }
   }
   // False: the lease object is still referred to.
   bool unwatch(Lease& lease) noexcept { return watchdog_.remove(lease); }

@@ -42,7 +42,8 @@ struct Request {
   std::chrono::milliseconds ttl{0};   // acquire, renew
   std::string_view fence_key = {};    // acquire: mints a fencing token from this counter; empty: none
   std::chrono::milliseconds keep{0};  // release: how long the name stays taken
-  std::int64_t client_id = 0;         // take_back: the broken connection; 0: not known
+  std::int64_t client_id = 0;         // take_back: the connection that broke; 0: none; negative: not known
+  RunId server = {};                  // take_back: which start of the server that connection was to
 };
 
 struct Failure {
@@ -68,7 +69,8 @@ struct Leftover {
   std::string name, token;
   std::unique_ptr<Session> session =
       {};                       // still connected, a RELEASE already behind the command: only its answers are awaited
-  std::int64_t client_id = 0;   // else: the connection that broke; 0 if the command is known to have ended
+  std::int64_t client_id = 0;   // else: the connection that broke; 0: the command has ended; negative: not known
+  RunId server = {};            // which start of the server it was to
   TimePoint until = {};         // when its key has expired by itself
   bool tried = false;           // taking it back over a connection of its own
   TimePoint silent_until = {};  // still connected: until when its answers are awaited
@@ -77,7 +79,8 @@ struct Leftover {
   Request take_back(TimePoint now) const {
     const auto keep =
         std::chrono::ceil<std::chrono::milliseconds>((std::max)(keep_until - now, TimePoint::duration(0)));
-    return {.verb = Verb::take_back, .name = name, .token = token, .keep = keep, .client_id = client_id};
+    return {
+        .verb = Verb::take_back, .name = name, .token = token, .keep = keep, .client_id = client_id, .server = server};
   }
 };
 

@@ -46,10 +46,17 @@ class Watchdog final : public Chore {
     if (LeaseHeap::contains(*lease)) return false;
     const TimePoint deadline = lease->deadline();
     const TimePoint due = lease->terms.renewing ? (std::min)(now + lease->terms.ttl / 3, deadline) : deadline;
+    lease->schedule.failures = 0;
     heap_.insert(lease, due);
     if (due >= next_) return false;
     next_ = due;
     return true;
+  }
+
+  // The service could not be woken: the next add() asks for it again.
+  void not_woken() noexcept {
+    const std::lock_guard guard(mutex_);
+    next_ = never;
   }
 
   // Watches it no longer. False: a renewal of it or the news of its loss is under way, so that the lease object must not
@@ -103,11 +110,14 @@ class Watchdog final : public Chore {
         if (!lease->is_valid(now)) {
           lost.push_back(lease);
           heap_.erase(*lease);
-        } else {
-          if (is_to_be_renewed(*lease)) due_.push_back(lease);
-          heap_.move(*lease, lease->deadline());
+          lease->schedule.referenced = true;
+          continue;
         }
-        lease->schedule.referenced = true;
+        if (is_to_be_renewed(*lease)) {
+          due_.push_back(lease);
+          lease->schedule.referenced = true;
+        }
+        heap_.move(*lease, lease->deadline());
       }
     }
     for (const auto& lease : lost) listener_.lost(lease, LeaseLost::Reason::expired);
