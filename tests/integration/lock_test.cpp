@@ -880,7 +880,7 @@ TEST(LockOptionsEffect, OnLostIsToldOnceAndMayDestroyTheLock) {
   std::mutex mutex;
   {
     const std::lock_guard guard{mutex};
-    lock.emplace(client, "told", LockOptions{.ttl = 300ms, .on_lost = [&](const LeaseLost& loss) {
+    lock.emplace(client, "told", LockOptions{.ttl = 900ms, .on_lost = [&](const LeaseLost& loss) {
                                                const std::lock_guard inner{mutex};
                                                EXPECT_EQ(loss.reason(), LeaseLost::Reason::taken);
                                                lock.reset();
@@ -1283,7 +1283,7 @@ TEST(ClientApi, StatsCountExactly) {
   EXPECT_EQ(stats.chased, 1U);
   EXPECT_EQ(stats.released, 1U);
   EXPECT_TRUE(eventually([&] { return !server.exists("counted"); }, generous));
-  const Lock renewed{client, "renewed", {.ttl = 300ms}};
+  const Lock renewed{client, "renewed", {.ttl = 900ms}};
   EXPECT_TRUE(eventually([&] { return client.stats().renewed >= 2; }, generous));
 }
 
@@ -1466,7 +1466,7 @@ TEST(LockOnTheWire, HolderIsAReadOfTheKeyAndForceUnlockARelease) {
 void expect_a_lock_works(RedisServer& server, const std::string& uri) {
   SCOPED_TRACE(uri);
   Client client{uri};
-  Lock lock{client, "address", {.ttl = 300ms, .fencing = true}};
+  Lock lock{client, "address", {.ttl = 900ms, .fencing = true}};
   EXPECT_TRUE(lock);
   EXPECT_GT(server.connected_clients(), 0U);
   EXPECT_TRUE(eventually([&] { return client.stats().renewed > 0; }, generous));
