@@ -25,6 +25,7 @@ redlock_has() {
     libhiredis-dev) redlock_has_header hiredis/hiredis.h || pkg-config --exists hiredis 2>/dev/null ;;
     libgtest-dev) redlock_has_header gtest/gtest.h ;;
     libgmock-dev) redlock_has_header gmock/gmock.h ;;
+    libfaketime) compgen -G '/usr/lib/*/faketime/libfaketime.so.1' >/dev/null ;;
     libbenchmark-dev) redlock_has_header benchmark/benchmark.h ;;
     *) echo "prepare: unknown package $1" >&2; exit 1 ;;
   esac

@@ -66,6 +66,11 @@ bool is_quiet(RedisServer& server) {
 
 long long keys(RedisServer& server) { return server.command({"DBSIZE"}).integer; }
 
+void expect_nothing_left(RedisServer& server) {
+  ASSERT_TRUE(eventually([&] { return is_quiet(server); }));
+  EXPECT_EQ(keys(server), 0);
+}
+
 // The id of the only client that is connected.
 std::string only_client(RedisServer& server) {
   const auto clients = server.client_list();
@@ -199,8 +204,7 @@ TEST(Chase, SetsThatTimedOutInAStoppedServerNeverOutliveTheirRelease) {
     EXPECT_FALSE(lock.owns_lock());
   }
   client.reset();
-  ASSERT_TRUE(eventually([&] { return is_quiet(server); }));
-  EXPECT_EQ(keys(server), 0);
+  expect_nothing_left(server);
 }
 
 TEST(Chase, ConnectionsResetWhileTheServerStandsStillLeaveNoKey) {
@@ -223,8 +227,7 @@ TEST(Chase, ConnectionsResetWhileTheServerStandsStillLeaveNoKey) {
     EXPECT_EQ(next.unlock(), UnlockResult::released);
   }
   client.reset();
-  ASSERT_TRUE(eventually([&] { return is_quiet(server); }));
-  EXPECT_EQ(keys(server), 0);
+  expect_nothing_left(server);
 }
 
 TEST(Chase, ConnectionKilledByTheServerCostsATryLockNothing) {
@@ -249,8 +252,7 @@ TEST(Chase, ConnectionKilledByTheServerCostsATryLockNothing) {
     ASSERT_TRUE(eventually([&] { return server.connected_clients() == 1; }));
   }
   client.reset();
-  ASSERT_TRUE(eventually([&] { return is_quiet(server); }));
-  EXPECT_EQ(keys(server), 0);
+  expect_nothing_left(server);
 }
 
 TEST(Chase, LockSucceedsSoonAfterTheAnswerToItsSetWasLost) {
@@ -265,8 +267,7 @@ TEST(Chase, LockSucceedsSoonAfterTheAnswerToItsSetWasLost) {
   EXPECT_EQ(lock.unlock(), UnlockResult::released);
   client.reset();
   lock = Lock();
-  ASSERT_TRUE(eventually([&] { return is_quiet(server); }));
-  EXPECT_EQ(keys(server), 0);
+  expect_nothing_left(server);
 }
 
 TEST(Chase, TryLockOnAReusedConnectionAnswersRightAlthoughTheFirstAnswerWasLost) {
@@ -287,8 +288,7 @@ TEST(Chase, TryLockOnAReusedConnectionAnswersRightAlthoughTheFirstAnswerWasLost)
     EXPECT_EQ(lock.unlock(), UnlockResult::released);
   }
   client.reset();
-  ASSERT_TRUE(eventually([&] { return is_quiet(server); }));
-  EXPECT_EQ(keys(server), 0);
+  expect_nothing_left(server);
 }
 
 TEST(Chase, TryLockOnANewConnectionWhoseAnswerWasLostThrowsAndIsTakenBack) {
@@ -566,8 +566,7 @@ TEST_P(ChaseAtExit, TimedOutUnlockLeavesNoKey) {
   end_beside_a_stopped_server(
       server, GetParam(), [](Client&, Lock& lock) { lock.lock(); },
       [](Lock& lock) { EXPECT_EQ(lock.unlock(), UnlockResult::unconfirmed); });
-  ASSERT_TRUE(eventually([&] { return is_quiet(server); }));
-  EXPECT_EQ(keys(server), 0);
+  expect_nothing_left(server);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, ChaseAtExit, ::testing::Bool(),
@@ -588,8 +587,7 @@ TEST(Chase, ReleaseThatBrokeTwiceIsTriedOnceMoreBeforeTheClientIsGone) {
     lock.release();
     proxy.delay(100ms, 100ms);  // the end comes while the release is under way
   }
-  ASSERT_TRUE(eventually([&] { return is_quiet(server); }));
-  EXPECT_EQ(keys(server), 0);
+  expect_nothing_left(server);
 }
 
 }  // namespace

@@ -1094,6 +1094,15 @@ TEST(ClientOptionsEffect, ObserverHearsWhatHappens) {
   EXPECT_EQ(recorder->count("unlocked b: lost"), 1U);
 }
 
+TEST(ClientOptionsEffect, ObserverHearsOfAnAdoption) {
+  RedisServer server;
+  const auto recorder = std::make_shared<Recorder>();
+  Client client{server.uri(), {.observer = recorder}};
+  const OwnerToken token = Lock{client, "passed on"}.release();
+  EXPECT_TRUE((Lock{client, "passed on", std::adopt_lock, token}));
+  EXPECT_EQ(recorder->events(), (Words{"acquired passed on", "acquired passed on", "unlocked passed on: released"}));
+}
+
 TEST(ClientOptionsEffect, ObserverHearsOfARenewalThatFailed) {
   RedisServer server;
   const auto recorder = std::make_shared<Recorder>();

@@ -71,7 +71,7 @@ class Holding {
   bool is_ours() const noexcept { return !is_empty() && tenure_ == Tenure::held && handle_->is_current(home_); }
 
   void prepare();
-  void begin(const OwnerToken& token, TimePoint sent, TimePoint until, const RunId& server);
+  void begin(const Acquirer::Grant& grant, TimePoint started);
   UnlockResult release();
   UnlockResult finish(UnlockResult result) noexcept;
   UnlockResult finish_lost(LeaseLost::Reason reason) noexcept;
@@ -134,30 +134,31 @@ inline bool Holding::acquire(Patience patience, const std::stop_token& stop) {
   const Lease::Terms& terms = lease_->terms;
   const auto grant = home_->acquirer().acquire(terms.name, terms.fence_key, terms.ttl, patience, stopped.descriptor());
   if (!grant) return false;
-  begin(grant->token, grant->sent, grant->until, grant->server);
+  begin(*grant, started);
   if (!terms.fence_key.empty()) fence_ = grant->fence;
-  if (Observer* observer = home_->observer()) observer->acquired(name(), home_->clock().now() - started);
   return true;
 }
 
 inline bool Holding::adopt(const OwnerToken& token) {
+  const TimePoint started = home_->clock().now();
   const Lease::Terms& terms = lease_->terms;
   const Request request{.verb = Verb::renew, .name = terms.name, .token = token.text(), .ttl = terms.ttl};
   const Answer answer = persist(home_->store(), home_->clock(), request, never, home_->retry_for());
   if (answer.kind == Answer::Kind::failed) answer.failure.raise("adopt", name());
   const TimePoint until = valid_until(answer.sent, terms.ttl);
   if (answer.kind == Answer::Kind::no || home_->clock().now() >= until) return false;
-  begin(token, answer.sent, until, answer.server);
+  begin({.token = token, .fence = {}, .server = answer.server, .sent = answer.sent, .until = until}, started);
   return true;
 }
 
-inline void Holding::begin(const OwnerToken& token, TimePoint sent, TimePoint until, const RunId& server) {
-  lease_->terms.token = token;
-  lease_->begin(until);
+inline void Holding::begin(const Acquirer::Grant& grant, TimePoint started) {
+  lease_->terms.token = grant.token;
+  lease_->begin(grant.until);
   tenure_ = Tenure::held;
-  acquired_ = sent;
-  server_ = server;
+  acquired_ = grant.sent;
+  server_ = grant.server;
   home_->counters().acquired.add();
+  if (Observer* observer = home_->observer()) observer->acquired(name(), home_->clock().now() - started);
   if (!lease_->terms.renewing && !lease_->terms.on_lost) return;
   try {
     home_->watch(lease_);
@@ -248,7 +249,6 @@ inline UnlockResult Holding::finish_lost(LeaseLost::Reason reason) noexcept {
 }
 
 inline UnlockResult Holding::finish_unconfirmed(Answer answer) {
-  const TimePoint now = home_->clock().now();
   const Lease::Terms& terms = lease_->terms;
   home_->counters().failed.add();
   if (Observer* observer = home_->observer())
@@ -256,7 +256,7 @@ inline UnlockResult Holding::finish_unconfirmed(Answer answer) {
   if (!answer.leftover) {
     answer.leftover = {.name = terms.name,
                        .token = std::string(terms.token.text()),
-                       .until = now + terms.ttl,
+                       .until = home_->clock().now() + terms.ttl,
                        .keep_until = acquired_ + hold_at_least_};
   }
   home_->chase(*std::move(answer.leftover));

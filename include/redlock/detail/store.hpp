@@ -67,8 +67,7 @@ struct Failure {
 // A command without an answer, whose effect has to be taken back: it may still land.
 struct Leftover {
   std::string name, token;
-  std::unique_ptr<Session> session =
-      {};                       // still connected, a RELEASE already behind the command: only its answers are awaited
+  std::unique_ptr<Session> session = {};  // still connected, a RELEASE already behind the command
   std::int64_t client_id = 0;   // else: the connection that broke; 0: the command has ended; negative: not known
   RunId server = {};            // which start of the server it was to
   TimePoint until = {};         // when its key has expired by itself

@@ -82,7 +82,9 @@ class Watchdog final : public Chore {
   TimePoint watch(PollSet& files) override {
     TimePoint wake = never;
     for (const Batch& batch : batches_) wake = (std::min)(wake, batch.pending->watch(files));
-    if (!due_.empty() && batches_.size() < most_batches) wake = clock_.now() + std::chrono::milliseconds(10);
+    if (!due_.empty() && batches_.size() < most_batches) {  // memory was short
+      wake = (std::min)(wake, clock_.now() + std::chrono::milliseconds(10));
+    }
     const std::lock_guard guard(mutex_);
     next_ = heap_.empty() ? never : heap_.first()->schedule.due;
     return (std::min)(wake, next_);
@@ -91,8 +93,8 @@ class Watchdog final : public Chore {
   bool is_done() override { return true; }
 
  private:
-  static constexpr std::size_t most_batches =
-      4;  // under way at once, so that one stalled connection does not stop the others
+  // Under way at once, so that one stalled connection does not stop the others.
+  static constexpr std::size_t most_batches = 4;
   static constexpr std::size_t longest_batch = 256;
 
   struct Batch {
