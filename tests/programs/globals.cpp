@@ -8,11 +8,13 @@
 //     child          a forked child ends by exit(), with its copies of all of this
 //     use            a forked child locks with its copies, and ends by exit()
 
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <redlock/redlock.hpp>
 
 #include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <cstdlib>
 #include <iostream>
@@ -20,6 +22,8 @@
 #include <string>
 #include <string_view>
 #include <thread>
+
+#include "support/quiet.hpp"
 
 namespace {
 
@@ -41,6 +45,7 @@ void say(std::string_view line) { std::cout << line << std::endl; }
 
 // The child's part. It leaves by exit(), behind which its copies of the globals are destroyed.
 [[noreturn]] void be_child(bool use) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // it ends with its parent, whatever happens
   // ThreadSanitizer believes the parent's threads alive and dies where a thread of the child gets the stack of one of
   // them. A larger stack is none of theirs.
   pthread_attr_t attributes;
@@ -58,6 +63,7 @@ void say(std::string_view line) { std::cout << line << std::endl; }
 }
 
 int fork_one(bool use) {
+  redlock::testing::quiet_before_fork();
   const pid_t child = ::fork();
   if (child == 0) be_child(use);
   int status = -1;

@@ -19,6 +19,7 @@
 
 #include "eventually.hpp"
 #include "poll_thread.hpp"
+#include "quiet.hpp"
 
 // ThreadSanitizer ends a child that was forked off several threads as soon as it starts a thread of its own, which is
 // what forked users of the library do.
@@ -121,6 +122,7 @@ Process Process::fork(const std::function<int()>& body) {
   std::fflush(nullptr);  // else the child inherits, and may write, what the parent has buffered
   Pipe pipe = make_pipe();
   const pid_t parent = ::getpid();
+  quiet_before_fork();
   const pid_t pid = ::fork();
   if (pid < 0) fail("fork");
   if (pid > 0) return Process{pid, std::move(pipe.read)};

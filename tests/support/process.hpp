@@ -42,8 +42,7 @@ class Process {
   /// returns: no test report, no destructors, no leak check; what a failed assertion prints lands in output(). The
   /// kernel kills the child when the *thread* that called fork() ends, so call it from one that stays. Objects of this
   /// folder that own a thread (Monitor, FaultProxy, FakeServer) are without it in the child; RedisServer works there,
-  /// over a connection of its own. Other threads should rest meanwhile: one that allocates or starts at that moment can
-  /// leave a lock of AddressSanitizer's taken in the child, for ever.
+  /// over a connection of its own. Under AddressSanitizer it first waits until the other threads sleep (quiet.hpp).
   [[nodiscard]] static Process fork(const std::function<int()>& body);
 
   /// Runs a program, found by PATH, with `environment` added to this process's. May be called from any thread, also a
