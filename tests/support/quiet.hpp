@@ -34,8 +34,10 @@ inline bool others_sleep() {
 
 /// To be called before fork(). Where that needs it, waits until all other threads sleep, for 100 ms at most.
 inline void quiet_before_fork() {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
-  while (is_fork_unsafe && !others_sleep() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  if constexpr (is_fork_unsafe) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+    while (!others_sleep() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  }
 }
 
 }  // namespace redlock::testing
