@@ -7,8 +7,8 @@
 #include <string_view>
 #include <utility>
 
-#include "redlock/detail/acquire.hpp"
 #include "redlock/detail/endpoint.hpp"
+#include "redlock/detail/persist.hpp"
 #include "redlock/detail/state.hpp"
 #include "redlock/detail/store.hpp"
 #include "redlock/detail/text.hpp"
@@ -56,7 +56,12 @@ class Client {
   }
 
   // No round trip.
-  Stats stats() const { return handle_->state().counters().snapshot(); }
+  Stats stats() const {
+    detail::State& state = handle_->state();
+    Stats stats = state.counters().snapshot();
+    stats.wakeups = state.store().wakeups();
+    return stats;
+  }
 
  private:
   friend class Lock;
@@ -77,8 +82,10 @@ class Client {
   bool take_away(std::string_view name) {
     const detail::Answer seen = persist({.verb = detail::Verb::look, .name = name}, "force_unlock");
     if (seen.kind == detail::Answer::Kind::no) return false;
-    return persist({.verb = detail::Verb::release, .name = name, .token = seen.holder}, "force_unlock").kind ==
-           detail::Answer::Kind::yes;
+    const detail::Answer released =
+        persist({.verb = detail::Verb::release, .name = name, .token = seen.holder}, "force_unlock");
+    // One that was sent twice may have done it the first time.
+    return released.kind == detail::Answer::Kind::yes || released.repeated;
   }
 
   std::shared_ptr<detail::Handle> handle_;

@@ -12,10 +12,11 @@
 #include <utility>
 
 #include "redlock/client.hpp"
-#include "redlock/detail/acquire.hpp"
+#include "redlock/detail/acquisition.hpp"
 #include "redlock/detail/deadline.hpp"
 #include "redlock/detail/holding.hpp"
 #include "redlock/detail/text.hpp"
+#include "redlock/detail/unlock.hpp"
 #include "redlock/error.hpp"
 #include "redlock/observer.hpp"
 #include "redlock/options.hpp"
@@ -117,7 +118,8 @@ class Lock {
     return try_lock_for(detail::time_until(when));
   }
 
-  // One round trip; connect_timeout + command_timeout at most. After `unconfirmed` it may be called again. Throws
+  // One round trip, none where the lock is passed on inside of this process or with .await_release off; connect_timeout +
+  // command_timeout at most. After `unconfirmed` it may be called again, and waits then. Throws
   // std::system_error (operation_not_permitted) if nothing was locked, and nothing else.
   UnlockResult unlock() { return holding("unlock").unlock(); }
 

@@ -13,7 +13,7 @@ namespace redlock {
 enum class UnlockResult {
   released,     // the lock was ours and is free, or kept for the rest of hold_at_least
   lost,         // the lease had run out or somebody had taken it; nothing was deleted
-  unconfirmed,  // Redis did not answer; the release goes on in the background until the ttl
+  unconfirmed,  // no answer, or .await_release is off; the release goes on in the background until the ttl
 };
 
 // Hears what happens inside of a Client: derive from it and set ClientOptions::observer.
@@ -38,6 +38,13 @@ class Observer {
   virtual void failed(std::string_view /*name*/, const std::exception& /*error*/) noexcept {}
 };
 
+// How a wait learns that a name has become free.
+enum class Wakeups {
+  unused,    // nobody waits
+  tracking,  // the server says so, at once
+  polling,   // by asking: the server tells nobody (before Redis 6, behind a proxy, forbidden by an ACL)
+};
+
 // Counts since the Client was made (a forked child starts at zero).
 struct Stats {
   std::uint64_t acquired = 0;     // locks taken
@@ -47,7 +54,9 @@ struct Stats {
   std::uint64_t lost = 0;         // leases that ended without an unlock
   std::uint64_t renewed = 0;      // renewals that Redis confirmed
   std::uint64_t failed = 0;       // commands without an answer, or with an error for one
-  std::uint64_t chased = 0;       // commands without an answer whose effect is being taken back in the background
+  std::uint64_t passed = 0;       // unlocks that passed the lock on inside of this process
+  std::uint64_t chased = 0;       // what is taken back in the background: commands without an answer, places in a queue
+  Wakeups wakeups = Wakeups::unused;
 };
 
 }  // namespace redlock

@@ -43,8 +43,14 @@ struct ClientOptions {
   std::chrono::milliseconds retry_for = std::chrono::seconds(10);
 
   // Connections per server for the calling threads, made as they are needed. More threads than that wait for each
-  // other, for the length of one round trip. At least 1. Renewals have a connection of their own.
+  // other, for the length of one round trip. At least 1. Renewals have a connection of their own, and so has what wakes
+  // waiters.
   std::size_t pool_size = 8;
+
+  // Threads of this process that wait for a name are handed it by the one that unlocks, without asking Redis: for this
+  // long after the acquisition, and at most 64 times; then other processes get their turn. Longer: faster inside of
+  // this process, and less fair to others. 0: every unlock goes to Redis.
+  std::chrono::milliseconds handoff_window = std::chrono::milliseconds(5);
 
   // Asked for user and password at each connect, for passwords that rotate; overrides those of the URI. Called by any
   // thread. What it throws counts as a failure to connect.
@@ -71,9 +77,19 @@ struct LockOptions {
   // never removed.
   bool fencing = false;
 
+  // First come, first served, across processes: waiters queue in Redis, in keys beside the lock's that go with the last of
+  // them. One that died loses its place within 2 s. A try without a wait neither queues nor overtakes; an ordinary lock on
+  // the same name may take it when it expires, or with an attempt of its own when it becomes free.
+  bool fair = false;
+
   // After unlock the name stays taken until this long after the acquisition, for jobs that must not run twice within
   // it. 0 to ttl.
   std::chrono::milliseconds hold_at_least = std::chrono::milliseconds(0);
+
+  // Off: unlock() writes the release, does not wait for its answer and says `unconfirmed`, which saves its round trip.
+  // That somebody else had taken the lock is told to the Observer alone. Where no connection is idle it waits as usual. An
+  // attempt of another thread or process right after it may still find the name taken.
+  bool await_release = true;
 
   // Called once when the lease is lost, by a thread of the library or by the unlock that finds it lost. It may block,
   // throw, use the library and destroy the lock.
@@ -101,6 +117,8 @@ inline void check(const ClientOptions& options) {
   if (options.command_timeout < milliseconds(1))
     throw std::invalid_argument("redlock: command_timeout must be at least 1 ms");
   if (options.retry_for < milliseconds(0)) throw std::invalid_argument("redlock: retry_for must not be negative");
+  if (options.handoff_window < milliseconds(0))
+    throw std::invalid_argument("redlock: handoff_window must not be negative");
   if (options.pool_size < 1) throw std::invalid_argument("redlock: pool_size must be at least 1");
   for (const char c : options.client_name) {
     if (c <= ' ' || c > '~')

@@ -18,245 +18,22 @@ namespace {
 
 using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
-using testing::FakeChaser;
+using testing::FakeBackground;
 using testing::FakeClock;
 using testing::FakeStore;
 using testing::Sent;
 using testing::thrown;
-using Next = Acquisition::Next;
 
 constexpr TimePoint start = FakeClock::start;
-constexpr nanoseconds attempt_time = 2s;
-
-Answer held(std::optional<std::chrono::milliseconds> holder_ttl = {}) {
-  return std::move(testing::no(holder_ttl).answer);
-}
-Answer granted() { return std::move(testing::yes().answer); }
-Answer failure(errc code, bool reused = false) {
-  Answer answer = std::move(testing::failed(code, "words").answer);
-  answer.reused = reused;
-  return answer;
-}
-
-struct AcquisitionTest : ::testing::Test {
-  static Acquisition once() { return {{.wait = 0s, .retry_for = 10s}, attempt_time, start}; }
-  static Acquisition bounded(nanoseconds wait) { return {{.wait = wait, .retry_for = 10s}, attempt_time, start}; }
-  static Acquisition endless(nanoseconds retry_for) {
-    return {{.wait = forever, .retry_for = retry_for}, attempt_time, start};
-  }
-
-  // An answer that took no time.
-  static void answer(Acquisition& acquisition, Answer answer, TimePoint now = start, double fraction = 0) {
-    answer.sent = now;
-    acquisition.answered(answer, TimePoint(), now, fraction);
-  }
-};
-
-TEST_F(AcquisitionTest, begins_with_an_attempt_that_asks_for_the_lock_alone) {
-  for (const Acquisition& each : {once(), bounded(1s), endless(1s)}) {
-    EXPECT_EQ(each.next(start), Next::attempt);
-    EXPECT_EQ(each.verb(), Verb::try_acquire);
-  }
-  EXPECT_EQ(bounded(1ms).next(start + 1h), Next::attempt) << "one attempt at least, however late";
-}
-
-TEST_F(AcquisitionTest, an_attempt_has_the_time_of_an_attempt_within_the_wait) {
-  EXPECT_EQ(once().attempt_deadline(start), start + 2s);
-  EXPECT_EQ(once().attempt_deadline(start + 500ms), start + 2s) << "a try is one attempt long, a replay included";
-  EXPECT_EQ(bounded(1s).attempt_deadline(start), start + 1s);
-  EXPECT_EQ(bounded(5s).attempt_deadline(start + 1s), start + 3s);
-  EXPECT_EQ(bounded(5s).attempt_deadline(start + 4s), start + 5s);
-  EXPECT_EQ(endless(0s).attempt_deadline(start + 1h), start + 1h + 2s);
-}
-
-TEST_F(AcquisitionTest, a_grant_within_its_validity_is_one) {
-  Acquisition acquisition = once();
-  acquisition.answered(granted(), start + 1s, start + 1s - 1ns, 0);
-  EXPECT_EQ(acquisition.next(start + 1h), Next::granted);
-}
-
-TEST_F(AcquisitionTest, a_grant_after_its_validity_is_none) {
-  Acquisition acquisition = once();
-  acquisition.answered(granted(), start + 1s, start + 1s, 0);
-  EXPECT_EQ(acquisition.next(start + 1s), Next::held);
-
-  acquisition = bounded(5s);
-  acquisition.answered(granted(), start + 1s, start + 1s, 0);
-  EXPECT_EQ(acquisition.next(start + 1s), Next::attempt);
-}
-
-TEST_F(AcquisitionTest, once_is_over_after_its_answer) {
-  Acquisition acquisition = once();
-  answer(acquisition, held());
-  EXPECT_EQ(acquisition.next(start), Next::held);
-  acquisition = once();
-  answer(acquisition, failure(errc::loading));
-  EXPECT_EQ(acquisition.next(start), Next::failed);
-}
-
-TEST_F(AcquisitionTest, who_has_to_wait_asks_at_once_for_how_long) {
-  Acquisition acquisition = bounded(1s);
-  answer(acquisition, held());
-  EXPECT_EQ(acquisition.next(start), Next::attempt);
-  EXPECT_EQ(acquisition.verb(), Verb::acquire);
-  answer(acquisition, held());
-  EXPECT_EQ(acquisition.next(start), Next::pause);
-  EXPECT_EQ(acquisition.verb(), Verb::acquire);
-}
-
-TEST_F(AcquisitionTest, pauses_grow_to_100_ms) {
-  Acquisition acquisition = endless(10s);
-  TimePoint now = start;
-  answer(acquisition, held(), now);
-  for (const nanoseconds full : {2ms, 4ms, 8ms, 16ms, 32ms, 64ms, 100ms, 100ms}) {
-    answer(acquisition, held(1h), now, 0.5);
-    EXPECT_EQ(acquisition.pause_until(), now + full * 3 / 4);
-    EXPECT_EQ(acquisition.next(acquisition.pause_until() - 1ns), Next::pause);
-    EXPECT_EQ(acquisition.next(acquisition.pause_until()), Next::attempt);
-    now = acquisition.pause_until();
-  }
-}
-
-TEST_F(AcquisitionTest, a_pause_ends_just_after_the_holder) {
-  Acquisition acquisition = endless(10s);
-  for (int i = 0; i < 10; ++i) answer(acquisition, held());
-  answer(acquisition, held(3ms));
-  EXPECT_EQ(acquisition.pause_until(), start + 4ms);
-  answer(acquisition, held(0ms));
-  EXPECT_EQ(acquisition.pause_until(), start + 1ms);
-  answer(acquisition, held(1h));
-  EXPECT_EQ(acquisition.pause_until(), start + 50ms);
-  answer(acquisition, held());
-  EXPECT_EQ(acquisition.pause_until(), start + 50ms) << "a holder that never ends";
-}
-
-TEST_F(AcquisitionTest, a_pause_leaves_time_for_another_look_before_the_end) {
-  Acquisition acquisition = bounded(1s);
-  for (int i = 0; i < 10; ++i) answer(acquisition, held());
-  answer(acquisition, held(), start + 960ms);
-  EXPECT_EQ(acquisition.pause_until(), start + 980ms);
-  answer(acquisition, held(), start + 999ms);
-  EXPECT_EQ(acquisition.pause_until(), start + 1s);
-  answer(acquisition, held(), start + 999ms + 500us);
-  EXPECT_EQ(acquisition.pause_until(), start + 1s) << "never beyond it";
-  EXPECT_EQ(acquisition.next(start + 1s - 1ns), Next::pause);
-  EXPECT_EQ(acquisition.next(start + 1s), Next::held);
-}
-
-TEST_F(AcquisitionTest, a_wait_goes_on_to_its_end) {
-  Acquisition acquisition = bounded(1s);
-  answer(acquisition, failure(errc::connect_failed));
-  EXPECT_NE(acquisition.next(start + 1s - 1ns), Next::failed);
-  EXPECT_EQ(acquisition.next(start + 1s), Next::failed);
-}
-
-TEST_F(AcquisitionTest, at_the_end_of_a_wait_the_last_answer_tells_contention_from_failure) {
-  Acquisition acquisition = bounded(1s);
-  answer(acquisition, failure(errc::loading));
-  answer(acquisition, held());
-  EXPECT_EQ(acquisition.next(start + 1s), Next::held);
-  answer(acquisition, failure(errc::loading));
-  EXPECT_EQ(acquisition.next(start + 1s), Next::failed);
-}
-
-TEST_F(AcquisitionTest, without_an_end_failures_are_borne_for_retry_for_from_the_first) {
-  Acquisition acquisition = endless(10s);
-  answer(acquisition, failure(errc::connect_failed), start + 5s);
-  answer(acquisition, failure(errc::loading), start + 12s);
-  EXPECT_NE(acquisition.next(start + 15s - 1ns), Next::failed);
-  EXPECT_EQ(acquisition.next(start + 15s), Next::failed);
-}
-
-TEST_F(AcquisitionTest, an_answer_ends_a_row_of_failures) {
-  Acquisition acquisition = endless(10s);
-  answer(acquisition, failure(errc::connect_failed), start);
-  answer(acquisition, held(), start + 9s);
-  EXPECT_NE(acquisition.next(start + 30s), Next::failed);
-  answer(acquisition, failure(errc::connect_failed), start + 30s);
-  EXPECT_NE(acquisition.next(start + 40s - 1ns), Next::failed);
-  EXPECT_EQ(acquisition.next(start + 40s), Next::failed);
-}
-
-TEST_F(AcquisitionTest, contention_without_an_end_is_never_over) {
-  Acquisition acquisition = endless(0s);
-  answer(acquisition, held());
-  EXPECT_EQ(acquisition.next(start + std::chrono::hours(24 * 365)), Next::attempt);
-}
-
-TEST_F(AcquisitionTest, retry_for_0_is_over_at_the_first_failure) {
-  Acquisition acquisition = endless(0s);
-  answer(acquisition, failure(errc::connect_failed));
-  EXPECT_EQ(acquisition.next(start), Next::failed);
-}
-
-TEST_F(AcquisitionTest, pauses_between_failures_grow_to_a_second_and_begin_anew_after_an_answer) {
-  Acquisition acquisition = endless(1h);
-  for (const nanoseconds full : {10ms, 20ms, 40ms, 80ms, 160ms, 320ms, 640ms, 1000ms, 1000ms}) {
-    answer(acquisition, failure(errc::connect_failed), start, 0.5);
-    EXPECT_EQ(acquisition.pause_until(), start + full * 3 / 4);
-  }
-  answer(acquisition, held());
-  answer(acquisition, failure(errc::connect_failed));
-  EXPECT_EQ(acquisition.pause_until(), start + 5ms);
-  EXPECT_EQ(acquisition.verb(), Verb::try_acquire);
-}
-
-TEST_F(AcquisitionTest, a_refusal_for_good_is_over_at_once_whatever_wait_is_left) {
-  for (const errc code : {errc::unauthenticated, errc::no_permission, errc::wrong_type, errc::out_of_memory,
-                          errc::misconfigured, errc::no_replicas, errc::server_error}) {
-    for (Acquisition each : {once(), bounded(1h), endless(1h)}) {
-      answer(each, failure(code));
-      EXPECT_EQ(each.next(start), Next::failed);
-    }
-  }
-}
-
-TEST_F(AcquisitionTest, what_passes_is_tried_again) {
-  for (const errc code :
-       {errc::connect_failed, errc::connection_lost, errc::timed_out, errc::protocol_error, errc::read_only,
-        errc::loading, errc::master_down, errc::cluster_down, errc::try_again, errc::busy}) {
-    for (Acquisition each : {bounded(1h), endless(1h)}) {
-      answer(each, failure(code));
-      EXPECT_EQ(each.next(start), Next::pause);
-      EXPECT_EQ(each.next(each.pause_until()), Next::attempt);
-    }
-  }
-}
-
-TEST_F(AcquisitionTest, a_stale_connection_costs_no_pause_once) {
-  for (Acquisition each : {once(), bounded(1h), endless(0s)}) {
-    answer(each, failure(errc::connection_lost, true));
-    EXPECT_EQ(each.next(start), Next::attempt);
-    answer(each, failure(errc::connection_lost, true));
-    EXPECT_NE(each.next(start), Next::attempt);
-  }
-}
-
-TEST_F(AcquisitionTest, only_a_broken_connection_that_was_used_before_is_stale) {
-  for (const auto& [code, reused] :
-       {std::pair(errc::connection_lost, false), std::pair(errc::timed_out, true), std::pair(errc::loading, true)}) {
-    Acquisition acquisition = once();
-    answer(acquisition, failure(code, reused));
-    EXPECT_EQ(acquisition.next(start), Next::failed);
-    acquisition = bounded(1s);
-    answer(acquisition, failure(code, reused));
-    EXPECT_EQ(acquisition.next(start), Next::pause);
-  }
-}
-
-TEST_F(AcquisitionTest, an_answer_allows_for_another_stale_connection) {
-  Acquisition acquisition = endless(10s);
-  answer(acquisition, failure(errc::connection_lost, true));
-  answer(acquisition, held());
-  answer(acquisition, failure(errc::connection_lost, true));
-  EXPECT_EQ(acquisition.next(start), Next::attempt);
-}
 
 struct AcquirerTest : ::testing::Test {
-  std::optional<Acquirer::Grant> acquire(nanoseconds wait, std::chrono::milliseconds ttl = 30s, int stop = -1,
-                                         nanoseconds retry_for = 10s) {
-    return Acquirer{store, clock, chaser, counters, token_source}.acquire("job", fence_key, ttl,
-                                                                          {.wait = wait, .retry_for = retry_for}, stop);
+  std::optional<Grant> acquire(nanoseconds wait, std::chrono::milliseconds ttl = 30s, int stop = -1,
+                               nanoseconds retry_for = 10s) {
+    const Wanted wanted{.name = "job", .fence_key = fence_key, .ttl = ttl};
+    std::optional<Turnstile::Place> place(std::in_place);
+    if (wait > 0s) place.emplace(turnstile, wanted, start);
+    return Acquirer{store, clock, chaser, counters, token_source}.acquire(
+        wanted, {.wait = wait, .retry_for = retry_for}, stop, *place);
   }
 
   std::vector<nanoseconds> submission_times() const {
@@ -268,7 +45,8 @@ struct AcquirerTest : ::testing::Test {
   std::string fence_key;
   FakeClock clock;
   FakeStore store{clock};
-  FakeChaser chaser;
+  FakeBackground chaser;
+  Turnstile turnstile{chaser};
   Counters counters;
   TokenSource token_source;
 };
@@ -549,95 +327,60 @@ TEST_F(AcquirerTest, a_grant_that_is_there_when_it_is_stopped_is_given) {
   EXPECT_TRUE(chaser.leftovers.empty());
 }
 
-struct PersistTest : ::testing::Test {
-  Answer persist(nanoseconds until, nanoseconds retry_for) {
-    return detail::persist(store, clock, {.verb = Verb::renew, .name = "job", .token = "me", .ttl = 30s}, start + until,
-                           retry_for);
-  }
-
-  FakeClock clock;
-  FakeStore store{clock};
-};
-
-TEST_F(PersistTest, an_answer_is_an_answer) {
-  EXPECT_EQ(persist(1h, 10s).kind, Answer::Kind::yes);
-  store.script = [](const Sent&) { return testing::no(); };
-  EXPECT_EQ(persist(1h, 10s).kind, Answer::Kind::no);
-  store.script = [](const Sent&) { return testing::failed(errc::no_permission, "NOPERM"); };
-  EXPECT_EQ(persist(1h, 10s).failure.code, errc::no_permission);
-  EXPECT_EQ(store.submissions.size(), 3U);
-  EXPECT_EQ(store.submissions[0].deadline, 2s);
-  EXPECT_EQ(store.submissions[0].lane, Lane::foreground);
-  EXPECT_EQ(clock.elapsed(), 0ns);
-}
-
-TEST_F(PersistTest, a_failure_is_tried_again_after_a_growing_pause) {
-  int asked = 0;
-  store.script = [&](const Sent&) {
-    return ++asked < 6 ? testing::failed(errc::read_only, "READONLY") : testing::yes();
+// Only what may be passed on reserves fencing tokens for it.
+TEST_F(AcquirerTest, a_block_of_fencing_tokens_is_reserved_where_somebody_may_follow) {
+  const auto block = [this](bool passable, bool followed) {
+    const Wanted wanted{.name = "job", .fence_key = fence_key, .ttl = 30s, .passable = passable};
+    Turnstile::Place place(turnstile, wanted, start);
+    std::optional<Turnstile::Place> behind;
+    if (followed) behind.emplace(turnstile, wanted, start);
+    const auto grant =
+        Acquirer{store, clock, chaser, counters, token_source}.acquire(wanted, {.wait = forever}, -1, place);
+    EXPECT_EQ(store.requests().back().fence_block, grant->spare_fences + 1);
+    return store.requests().back().fence_block;
   };
-  EXPECT_EQ(persist(1h, 10s).kind, Answer::Kind::yes);
-  ASSERT_EQ(store.submissions.size(), 6U);
-  nanoseconds most = 10ms;
-  for (std::size_t i = 1; i < 6; ++i, most *= 2) {
-    const nanoseconds pause = store.submissions[i].at - store.submissions[i - 1].at;
-    EXPECT_GE(pause, most / 2);
-    EXPECT_LE(pause, most);
-  }
+  EXPECT_EQ(block(true, true), 1U) << "without fencing";
+  fence_key = "{job}:fence";
+  EXPECT_EQ(block(true, true), 65U);
+  EXPECT_EQ(block(true, false), 1U);
+  EXPECT_EQ(block(false, true), 1U);
 }
 
-TEST_F(PersistTest, ends_retry_for_after_the_first_failure) {
-  store.script = [this](const Sent&) {
-    return testing::failed(errc::connect_failed, "refused").in(clock.elapsed() == 0s ? 1s : 0s);
-  };
-  const Answer answer = persist(1h, 10s);
-  EXPECT_EQ(answer.failure.code, errc::connect_failed);
-  EXPECT_LE(clock.elapsed(), 11s) << "the first failure came after 1 s";
-  EXPECT_GT(clock.elapsed(), 9s);
-  for (const auto& each : store.submissions) EXPECT_LE(each.deadline, 11s);
+TEST_F(AcquirerTest, what_was_passed_on_is_taken_without_asking) {
+  const Wanted wanted{.name = "job", .ttl = 30s};
+  const auto lease = std::make_shared<Lease>();
+  lease->terms.name = "job";
+  lease->begin(start + 20s);
+  turnstile.hold(lease, start);
+  Turnstile::Place place(turnstile, wanted, start);
+  const Grant theirs{.token = OwnerToken::generate(), .sent = start, .until = start + 20s};
+  clock.at(5ms, [&] { EXPECT_TRUE(turnstile.pass(wanted, *lease, theirs, start + 20s, clock.now())); });
+  const auto grant = Acquirer{store, clock, chaser, counters, token_source}.acquire(wanted, {.wait = 1s}, -1, place);
+  ASSERT_TRUE(grant);
+  EXPECT_EQ(grant->token, theirs.token);
+  EXPECT_EQ(grant->until, start + 20s);
+  EXPECT_EQ(clock.elapsed(), 5ms);
+  EXPECT_TRUE(store.requests().empty());
 }
 
-TEST_F(PersistTest, ends_at_the_end_that_is_given) {
-  store.script = [](const Sent&) { return testing::silence(); };
-  EXPECT_EQ(persist(3s, 10s).failure.code, errc::timed_out);
-  EXPECT_EQ(clock.elapsed(), 3s);
-  ASSERT_EQ(store.submissions.size(), 2U);
-  EXPECT_EQ(store.submissions[0].deadline, 2s);
-  EXPECT_EQ(store.submissions[1].deadline, 3s);
-}
-
-TEST_F(PersistTest, retry_for_0_is_one_attempt) {
-  store.script = [](const Sent&) { return testing::failed(errc::loading, "LOADING"); };
-  EXPECT_EQ(persist(1h, 0s).failure.code, errc::loading);
-  EXPECT_EQ(store.submissions.size(), 1U);
-  EXPECT_EQ(clock.elapsed(), 0ns);
-}
-
-TEST_F(PersistTest, a_stale_connection_costs_no_pause_once) {
-  int asked = 0;
-  store.script = [&](const Sent& sent) { return ++asked < 3 ? testing::broken(sent) : testing::yes(); };
-  EXPECT_EQ(persist(1h, 10s).kind, Answer::Kind::yes);
-  ASSERT_EQ(store.submissions.size(), 3U);
-  EXPECT_EQ(store.submissions[1].at, 0ns);
-  EXPECT_GE(store.submissions[2].at, 5ms);
-}
-
-TEST_F(PersistTest, a_stale_connection_is_replaced_though_retry_for_is_0) {
-  int asked = 0;
-  store.script = [&](const Sent& sent) { return ++asked == 1 ? testing::broken(sent) : testing::yes().in(1ms); };
-  EXPECT_EQ(persist(1h, 0s).kind, Answer::Kind::yes) << "the new connection gets no time to answer";
-}
-
-TEST_F(PersistTest, only_a_broken_connection_is_stale) {
-  store.script = [](const Sent&) {
-    testing::Scripted scripted = testing::failed(errc::loading, "LOADING");
-    scripted.answer.reused = true;
-    return scripted;
-  };
-  persist(1h, 20ms);
-  ASSERT_GE(store.submissions.size(), 2U);
-  EXPECT_GE(store.submissions[1].at, 5ms)
-      << "the server answered: it is asked again after a pause, as an acquisition does";
+TEST_F(AcquirerTest, what_was_passed_on_too_late_is_given_back_and_asked_for_anew) {
+  const Wanted wanted{.name = "job", .ttl = 30s};
+  const auto lease = std::make_shared<Lease>();
+  lease->terms.name = "job";
+  lease->begin(start + 20s);
+  turnstile.hold(lease, start);
+  Turnstile::Place place(turnstile, wanted, start);
+  const Grant theirs{.token = OwnerToken::generate(), .sent = start, .until = start + 20s};
+  clock.at(5ms, [&] {
+    EXPECT_TRUE(turnstile.pass(wanted, *lease, theirs, start + 20s, clock.now()));
+    clock.advance(20s);
+  });
+  const auto grant = Acquirer{store, clock, chaser, counters, token_source}.acquire(wanted, {.wait = 1h}, -1, place);
+  ASSERT_TRUE(grant);
+  EXPECT_NE(grant->token, theirs.token);
+  ASSERT_EQ(chaser.leftovers.size(), 1U);
+  EXPECT_EQ(chaser.leftovers[0].token, theirs.token.text());
+  EXPECT_EQ(store.requests().size(), 1U);
 }
 
 }  // namespace

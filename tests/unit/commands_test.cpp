@@ -85,6 +85,65 @@ TEST(Commands, a_waiting_attempt_also_asks_who_holds_it_and_for_how_long) {
   EXPECT_EQ(written.parts, (Parts{Owed::Part::main, Owed::Part::holder, Owed::Part::holder_ttl}));
 }
 
+// The GET behind CACHING YES is what registers the name.
+TEST(Commands, a_tracked_attempt_registers_the_name_that_it_looks_at) {
+  for (const bool is_set_up : {false, true}) {
+    Exchange exchange;
+    std::vector<Owed> owed;
+    Commands commands(exchange, owed);
+    commands.track(77, is_set_up);
+    commands.write(acquire, 0);
+    std::vector<Words> expected = {
+        {"SET", "job", "me", "NX", "PX", "30000"}, {"CLIENT", "CACHING", "YES"}, {"GET", "job"}, {"PTTL", "job"}};
+    if (!is_set_up) expected.insert(expected.begin(), {"CLIENT", "TRACKING", "ON", "REDIRECT", "77", "OPTIN"});
+    EXPECT_EQ(commands_in(exchange.unsent()), expected);
+    EXPECT_EQ(exchange.owed(), owed.size());
+    EXPECT_EQ(owed.front().part, is_set_up ? Owed::Part::main : Owed::Part::tracking);
+  }
+}
+
+TEST(Commands, a_fair_waiter_registers_its_own_key_and_as_the_next_in_line_the_name) {
+  Request request = acquire;
+  request.queue_key = "{job}:queue";
+  request.place = "id";
+  for (const bool is_next : {false, true}) {
+    request.is_next = is_next;
+    Exchange exchange;
+    std::vector<Owed> owed;
+    Commands commands(exchange, owed);
+    commands.track(77, true);
+    commands.write(request, 0);
+    std::vector<Words> written = commands_in(exchange.unsent());
+    EXPECT_EQ(exchange.owed(), owed.size());
+    Words& script = written.front();
+    ASSERT_EQ(script.size(), 11U);
+    script.back() = "proposal";
+    std::vector<Words> expected = {{"EVALSHA", std::string(scripts::acquire_fair.sha1), "3", "job", "{job}:queue",
+                                    "{job}:queue:alive", "me", "30000", "id", "2000", "proposal"},
+                                   {"CLIENT", "CACHING", "YES"},
+                                   {"GET", "{job}:queue:id"},
+                                   {"GET", "job"},
+                                   {"PTTL", "job"}};
+    if (is_next) expected.insert(expected.begin() + 3, {"CLIENT", "CACHING", "YES"});
+    EXPECT_EQ(written, expected);
+  }
+}
+
+TEST(Commands, a_fair_lock_is_released_with_the_news_for_the_next) {
+  Request request = release;
+  request.queue_key = "{job}:queue";
+  EXPECT_EQ(write(request).commands.front(), (Words{"EVALSHA", std::string(scripts::release_fair.sha1), "3", "job",
+                                                    "{job}:queue", "{job}:queue:alive", "me", "", "2000"}));
+  request.keep = 500ms;
+  EXPECT_EQ(write(request).commands.front().back(), "500");
+}
+
+TEST(Commands, a_fenced_attempt_reserves_a_block) {
+  Request request = fenced;
+  request.fence_block = 65;
+  EXPECT_EQ(write(request).commands.front().back(), "65");
+}
+
 TEST(Commands, a_fenced_attempt_proposes_the_wall_clock_in_microseconds) {
   const auto wall_clock = [] {
     return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
@@ -225,7 +284,36 @@ TEST(Interpreter, a_waiting_attempt_that_finds_it_held_learns_for_how_long) {
   const Answer held = answer(acquire, "$-1\r\n$5\r\nother\r\n:1500\r\n");
   EXPECT_EQ(held.kind, Kind::no);
   EXPECT_EQ(held.holder_ttl, 1500ms);
-  EXPECT_EQ(held.holder, "");
+  EXPECT_EQ(held.holder, "other");
+  EXPECT_FALSE(held.vanished);
+  EXPECT_FALSE(held.registered);
+}
+
+TEST(Interpreter, a_name_is_registered_where_tracking_is_not_refused) {
+  for (const Owed::Part part : {Owed::Part::tracking, Owed::Part::caching}) {
+    ReplyReader reader;
+    reader.feed("+OK\r\n-ERR unknown subcommand\r\n");
+    Answer held;
+    held.kind = Kind::no;
+    EXPECT_EQ(Interpreter::take(acquire, part, *reader.next(), held), Interpreter::Result::done);
+    EXPECT_TRUE(held.registered);
+    EXPECT_EQ(Interpreter::take(acquire, part, *reader.next(), held), Interpreter::Result::done);
+    EXPECT_FALSE(held.registered);
+    EXPECT_EQ(held.kind, Kind::no) << "the attempt itself is none the worse";
+  }
+}
+
+TEST(Interpreter, a_fair_attempt_is_granted_or_queued_or_neither) {
+  Request request = acquire;
+  request.queue_key = "{job}:queue";
+  const Answer queued = answer(request, ":3\r\n$5\r\nother\r\n:1500\r\n");
+  EXPECT_EQ(queued.kind, Kind::no);
+  EXPECT_EQ(queued.rank, 3);
+  request.verb = Verb::try_acquire;
+  EXPECT_EQ(answer(request, "$1\r\n0\r\n").kind, Kind::yes);
+  EXPECT_EQ(answer(request, "$-1\r\n").kind, Kind::no);
+  request.fence_key = "{job}:fence";
+  EXPECT_EQ(answer(request, "$2\r\n77\r\n").fence, FencingToken(77));
 }
 
 TEST(Interpreter, a_holder_that_never_expires_has_no_ttl) {
@@ -236,6 +324,7 @@ TEST(Interpreter, a_holder_that_is_gone_meanwhile_has_a_ttl_of_0) {
   const Answer gone = answer(acquire, "$-1\r\n$-1\r\n:-2\r\n");
   EXPECT_EQ(gone.kind, Kind::no);
   EXPECT_EQ(gone.holder_ttl, 0ms);
+  EXPECT_TRUE(gone.vanished);
   EXPECT_EQ(answer(acquire, "$-1\r\n$1\r\nx\r\n:0\r\n").holder_ttl, 0ms);
 }
 

@@ -116,5 +116,11 @@ TEST(ValidUntil, is_the_ttl_less_one_percent_and_2_ms) {
   EXPECT_EQ(valid_until(sent, 24h) - sent, 24h - 864s - 2ms);
 }
 
+TEST(RenewalDue, is_a_third_of_the_ttl_after_the_grant) {
+  const TimePoint sent{std::chrono::hours(1)};
+  for (const auto ttl : {std::chrono::milliseconds(10), std::chrono::milliseconds(30'000)})
+    EXPECT_EQ(renewal_due(valid_until(sent, ttl), ttl), sent + std::chrono::nanoseconds(ttl) / 3);
+}
+
 }  // namespace
 }  // namespace redlock::detail

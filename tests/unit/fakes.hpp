@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "redlock/detail/acquire.hpp"
+#include "redlock/detail/background.hpp"
 #include "redlock/detail/clock.hpp"
 #include "redlock/detail/store.hpp"
 
@@ -65,6 +65,7 @@ struct Sent {
   std::string name, token, fence_key;
   std::chrono::milliseconds ttl{0}, keep{0};
   std::int64_t client_id = 0;
+  std::uint64_t fence_block = 1;
 };
 
 /// The answer to a request, and how long after the submission it comes.
@@ -135,7 +136,7 @@ class FakeStore final : public detail::Store {
     std::vector<Sent> sent;
     for (const detail::Request& each : requests) {
       sent.push_back({each.verb, std::string(each.name), std::string(each.token), std::string(each.fence_key), each.ttl,
-                      each.keep, each.client_id});
+                      each.keep, each.client_id, each.fence_block});
     }
     submissions.push_back({clock_.elapsed(), deadline - FakeClock::start, lane, sent});
     return detail::Pending(
@@ -219,11 +220,14 @@ class FakeStore final : public detail::Store {
 };
 
 /// Keeps what it is given.
-class FakeChaser final : public detail::Chaser {
+class FakeBackground final : public detail::Background {
  public:
   void chase(detail::Leftover leftover) noexcept override { leftovers.push_back(std::move(leftover)); }
+  void release_answered(std::string_view /*name*/, bool was_ours) noexcept override { ++(was_ours ? released : lost); }
+  void listen(detail::TimePoint /*now*/) noexcept override { ++listened; }
 
   std::vector<detail::Leftover> leftovers;
+  int listened = 0, released = 0, lost = 0;
 };
 
 }  // namespace redlock::testing

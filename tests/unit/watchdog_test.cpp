@@ -125,7 +125,18 @@ TEST_F(WatchdogTest, takes_no_notice_of_a_lease_that_it_watches) {
   EXPECT_FALSE(watchdog.add(job, start + 5s));
   EXPECT_EQ(wake(), start + 10s);
   EXPECT_TRUE(watchdog.remove(*job));
-  EXPECT_EQ(wake(), TimePoint::max()) << "it was there once";
+  EXPECT_EQ(wake(), start + 10s) << "it was there once; the service comes as it was told to";
+  clock.move_to(start + 10s);
+  EXPECT_EQ(wake(), TimePoint::max());
+}
+
+// Else a lock that is taken again and again would wake the service each time.
+TEST_F(WatchdogTest, a_lease_that_is_due_later_than_the_service_comes_anyway_does_not_wake_it) {
+  const auto job = watched("job");
+  EXPECT_EQ(wake(), start + 10s);
+  EXPECT_TRUE(watchdog.remove(*job));
+  EXPECT_EQ(wake(), start + 10s);
+  EXPECT_FALSE(watchdog.add(job, start + 1s));
 }
 
 TEST_F(WatchdogTest, renews_every_third_of_the_ttl) {
@@ -222,7 +233,8 @@ TEST_F(WatchdogTest, a_short_ttl_is_tried_again_every_millisecond) {
   const auto job = watched("job", 10ms);
   store.script = [](const Sent&) { return testing::failed(errc::connect_failed, "refused"); };
   run_until(1s);
-  EXPECT_EQ(submission_times(), (std::vector<nanoseconds>{3ms, 4ms, 5ms, 6ms, 7ms}));
+  EXPECT_EQ(submission_times(),
+            (std::vector<nanoseconds>{3'333'333ns, 4'333'333ns, 5'333'333ns, 6'333'333ns, 7'333'333ns}));
   EXPECT_EQ(listener.events.back(), (Event{7'900us, "expired job"}));
 }
 
@@ -302,11 +314,12 @@ TEST_F(WatchdogTest, a_lease_that_is_over_when_it_is_added_is_lost_at_once) {
   EXPECT_EQ(listener.events, (Events{{30s, "expired job"}}));
 }
 
-TEST_F(WatchdogTest, a_lease_with_less_than_a_third_left_is_renewed_no_later_than_its_deadline) {
+// One that was passed on, or adopted.
+TEST_F(WatchdogTest, a_lease_that_was_granted_long_ago_is_renewed_at_once) {
   const auto job = lease("job");
   clock.move_to(start + 25s);
   EXPECT_TRUE(watchdog.add(job, clock.now()));
-  EXPECT_EQ(wake(), start + 29'698ms);
+  EXPECT_EQ(wake(), start + 25s);
 }
 
 TEST_F(WatchdogTest, a_removed_lease_is_left_alone) {

@@ -1,17 +1,20 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "redlock/detail/exchange.hpp"
 #include "redlock/detail/hiredis.hpp"
+#include "redlock/detail/scripts/fair.hpp"
 #include "redlock/detail/scripts/lock.hpp"
 #include "redlock/detail/store.hpp"
 #include "redlock/error.hpp"
@@ -22,7 +25,7 @@ namespace redlock::detail {
 
 // What the next reply on a connection is for.
 struct Owed {
-  enum class Part : std::uint8_t { main, holder, holder_ttl, kill };
+  enum class Part : std::uint8_t { main, holder, holder_ttl, kill, tracking, caching, turn };
   std::size_t request;
   Part part;
 };
@@ -33,13 +36,24 @@ class Commands {
 
   Commands(Exchange& exchange, std::vector<Owed>& owed) : exchange_(exchange), owed_(owed) {}
 
+  // From here on, attempts register their names: the server tells the connection `redirect` of changes.
+  // https://redis.io/docs/latest/develop/reference/client-side-caching/
+  void track(std::int64_t redirect, bool is_set_up) {
+    tracking_ = true;
+    if (!is_set_up) put(Owed::Part::tracking, {"CLIENT", "TRACKING", "ON", "REDIRECT", NumberWord(redirect), "OPTIN"});
+  }
+
   void write(const Request& request, std::size_t index) {
     index_ = index;
     switch (request.verb) {
       case Verb::try_acquire:
       case Verb::release:
       case Verb::renew: return act(request, By::sha1);
-      case Verb::acquire: act(request, By::sha1); return look(request);
+      case Verb::acquire:
+        act(request, By::sha1);
+        if (!request.queue_key.empty()) return watch_turn(request);
+        if (tracking_) put(Owed::Part::caching, {"CLIENT", "CACHING", "YES"});
+        return look(request);
       case Verb::look: return look(request);
       case Verb::take_back:
         if (request.client_id > 0) put(Owed::Part::kill, {"CLIENT", "KILL", "ID", NumberWord(request.client_id)});
@@ -54,7 +68,43 @@ class Commands {
   }
 
  private:
+  // A fair waiter is told by a key of its own; the next in line also hears of the name.
+  void watch_turn(const Request& request) {
+    if (tracking_) {
+      std::string own(request.queue_key);
+      own.append(":").append(request.place);
+      put(Owed::Part::caching, {"CLIENT", "CACHING", "YES"});
+      put(Owed::Part::turn, {"GET", own});
+      if (request.is_next) put(Owed::Part::caching, {"CLIENT", "CACHING", "YES"});
+    }
+    look(request);
+  }
+
+  void act_fair(const Request& request, By by) {
+    const std::string alive = std::string(request.queue_key) + ":alive";
+    const NumberWord dead_after(scripts::dead_after.count()), ttl(request.ttl.count()), keep(request.keep.count());
+    const NumberWord proposal(wall_clock());
+    const bool acquires = request.verb == Verb::try_acquire || request.verb == Verb::acquire;
+    const bool fences = acquires && !request.fence_key.empty();
+    std::array<std::string_view, 9> words = {request.name, request.queue_key, alive};
+    auto* end = words.begin() + 3;
+    const auto add = [&end](std::initializer_list<std::string_view> more) {
+      end = std::copy(more.begin(), more.end(), end);
+    };
+    if (fences) add({request.fence_key});
+    if (acquires) {
+      add({request.token, ttl, request.place, dead_after, proposal});
+    } else {
+      add({request.token, request.place, dead_after});
+      if (request.keep.count() > 0) add({keep});
+    }
+    script(acquires ? scripts::acquire_fair : scripts::release_fair, by, fences ? "4" : "3",
+           std::span<const std::string_view>(words.begin(), end));
+  }
+
   void act(const Request& request, By by) {
+    if (!request.queue_key.empty() && request.verb != Verb::renew && request.verb != Verb::look)
+      return act_fair(request, by);
     switch (request.verb) {
       case Verb::try_acquire:
       case Verb::acquire:
@@ -64,7 +114,7 @@ class Commands {
         }
         return script(scripts::acquire_fenced, by, "2",
                       {request.name, request.fence_key, request.token, NumberWord(request.ttl.count()),
-                       NumberWord(wall_clock()), "1"});
+                       NumberWord(wall_clock()), NumberWord(static_cast<long long>(request.fence_block))});
       case Verb::renew:
         return script(scripts::renew, by, "1", {request.name, request.token, NumberWord(request.ttl.count())});
       case Verb::release:
@@ -81,8 +131,12 @@ class Commands {
   }
 
   void script(const Script& script, By by, std::string_view keys, std::initializer_list<std::string_view> words) {
-    std::array<std::string_view, 9> command = {by == By::sha1 ? "EVALSHA" : "EVAL",
-                                               by == By::sha1 ? script.sha1 : script.text, keys};
+    this->script(script, by, keys, std::span(words.begin(), words.size()));
+  }
+
+  void script(const Script& script, By by, std::string_view keys, std::span<const std::string_view> words) {
+    std::array<std::string_view, 12> command = {by == By::sha1 ? "EVALSHA" : "EVAL",
+                                                by == By::sha1 ? script.sha1 : script.text, keys};
     const auto* end = std::copy(words.begin(), words.end(), command.begin() + 3);
     exchange_.append(std::span(command.data(), static_cast<std::size_t>(end - command.data())));
     owed_.push_back({index_, Owed::Part::main});
@@ -102,6 +156,7 @@ class Commands {
   Exchange& exchange_;
   std::vector<Owed>& owed_;
   std::size_t index_ = 0;
+  bool tracking_ = false;
 };
 
 // Puts one reply into the answer it belongs to.
@@ -112,9 +167,13 @@ class Interpreter {
   // Throws ConnectionError (protocol_error) for a reply that this command never has.
   static Result take(const Request& request, Owed::Part part, const redisReply& reply, Answer& answer) {
     if (part == Owed::Part::main) return main_part(request, reply, answer);
-    if (is_error(reply)) {
+    if (part == Owed::Part::tracking || part == Owed::Part::caching) {
+      answer.registered = !is_error(reply);
+    } else if (is_error(reply)) {
       // Granted is granted, also where the question behind it is refused.
       if (answer.kind != Answer::Kind::yes || request.verb == Verb::look) failed(reply, answer);
+    } else if (part == Owed::Part::turn) {
+      return Result::done;
     } else if (part == Owed::Part::holder) {
       holder(request, reply, answer);
     } else if (part == Owed::Part::holder_ttl) {
@@ -134,7 +193,8 @@ class Interpreter {
     }
     const bool acquires = request.verb == Verb::try_acquire || request.verb == Verb::acquire;
     if (acquires) {
-      answer.kind = is_nil(reply) ? Answer::Kind::no : granted(request, reply, answer);
+      answer.kind =
+          is_nil(reply) || queued(request, reply, answer) ? Answer::Kind::no : granted(request, reply, answer);
     } else if (!is_integer(reply) || (reply.integer != 0 && reply.integer != 1)) {
       unexpected(reply);
     } else if (request.verb != Verb::take_back) {
@@ -145,11 +205,17 @@ class Interpreter {
     return Result::done;
   }
 
+  static bool queued(const Request& request, const redisReply& reply, Answer& answer) {
+    if (request.queue_key.empty() || !is_integer(reply)) return false;
+    answer.rank = reply.integer;
+    return true;
+  }
+
   static Answer::Kind granted(const Request& request, const redisReply& reply, Answer& answer) {
     if (!is_text(reply)) unexpected(reply);
     const std::string_view text = text_of(reply);
     if (request.fence_key.empty()) {
-      if (text != "OK") unexpected(reply);
+      if (text != (request.queue_key.empty() ? "OK" : "0")) unexpected(reply);
     } else {
       std::uint64_t number = 0;
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -161,15 +227,16 @@ class Interpreter {
 
   static void holder(const Request& request, const redisReply& reply, Answer& answer) {
     if (!is_text(reply) && !is_nil(reply)) unexpected(reply);
-    if (request.verb != Verb::look) return;
-    answer.kind = is_nil(reply) ? Answer::Kind::no : Answer::Kind::yes;
+    if (request.verb == Verb::look) answer.kind = is_nil(reply) ? Answer::Kind::no : Answer::Kind::yes;
+    answer.vanished = is_nil(reply);
     answer.holder = text_of(reply);
   }
 
   static void holder_ttl(const redisReply& reply, Answer& answer) {
     if (!is_integer(reply)) unexpected(reply);
-    if (reply.integer != -1)
-      answer.holder_ttl = std::chrono::milliseconds((std::max)(reply.integer, 0LL));  // -2: gone meanwhile
+    constexpr long long longest = std::chrono::milliseconds(std::chrono::hours(24 * 365 * 100)).count();
+    if (reply.integer != -1)  // -2: gone meanwhile
+      answer.holder_ttl = std::chrono::milliseconds(std::clamp(reply.integer, 0LL, longest));
   }
 
   static void failed(const redisReply& reply, Answer& answer) {

@@ -20,7 +20,7 @@ class Counter {
 };
 
 struct Counters {
-  Counter acquired, contended, released, unconfirmed, lost, renewed, failed, chased;
+  Counter acquired, contended, released, unconfirmed, lost, renewed, failed, passed, chased;
 
   void count(UnlockResult result) noexcept {
     if (result == UnlockResult::released) released.add();
@@ -35,6 +35,7 @@ struct Counters {
             .lost = lost.value(),
             .renewed = renewed.value(),
             .failed = failed.value(),
+            .passed = passed.value(),
             .chased = chased.value()};
   }
 };

@@ -40,8 +40,16 @@ inline int poll_timeout(TimePoint now, TimePoint until) noexcept {
 // Until when a lease is surely valid that was granted by a command sent at `sent`. The margin, 1 % of the ttl and 2 ms,
 // covers the drift between two clocks and Redis's own resolution of 1 ms:
 // https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
+constexpr std::chrono::nanoseconds margin(std::chrono::milliseconds ttl) noexcept {
+  return std::chrono::nanoseconds(ttl) / 100 + std::chrono::milliseconds(2);
+}
 constexpr TimePoint valid_until(TimePoint sent, std::chrono::milliseconds ttl) noexcept {
-  return sent + ttl - (std::chrono::nanoseconds(ttl) / 100 + std::chrono::milliseconds(2));
+  return sent + ttl - margin(ttl);
+}
+
+// When a lease that is valid until then is to be renewed: a third of the ttl after it was granted or renewed last.
+constexpr TimePoint renewal_due(TimePoint until, std::chrono::milliseconds ttl) noexcept {
+  return until + margin(ttl) - ttl + std::chrono::nanoseconds(ttl) / 3;
 }
 
 }  // namespace redlock::detail

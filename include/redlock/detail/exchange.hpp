@@ -61,6 +61,9 @@ class Exchange {
     return reply;
   }
 
+  // The next thing said, asked for or not.
+  ReplyPtr next_message() { return reader_.next(); }
+
   std::size_t owed() const noexcept { return owed_; }
 
   // Whether the next answer will be that of the next command: nothing is owed, and nothing more was said.

@@ -11,12 +11,16 @@
 #include <utility>
 
 #include "redlock/detail/acquire.hpp"
+#include "redlock/detail/acquisition.hpp"
 #include "redlock/detail/deadline.hpp"
 #include "redlock/detail/file.hpp"
+#include "redlock/detail/grant.hpp"
 #include "redlock/detail/lease.hpp"
+#include "redlock/detail/persist.hpp"
 #include "redlock/detail/side_key.hpp"
 #include "redlock/detail/state.hpp"
 #include "redlock/detail/store.hpp"
+#include "redlock/detail/turnstile.hpp"
 #include "redlock/error.hpp"
 #include "redlock/observer.hpp"
 #include "redlock/options.hpp"
@@ -70,8 +74,10 @@ class Holding {
   // A tenure of this process: not a copy that fork() made.
   bool is_ours() const noexcept { return !is_empty() && tenure_ == Tenure::held && handle_->is_current(home_); }
 
+  Wanted wanted() const noexcept;
   void prepare();
-  void begin(const Acquirer::Grant& grant, TimePoint started);
+  void begin(const Grant& grant, TimePoint started, Turnstile::Place& place);
+  bool pass_on() noexcept;
   UnlockResult release();
   UnlockResult finish(UnlockResult result) noexcept;
   UnlockResult finish_lost(LeaseLost::Reason reason) noexcept;
@@ -82,10 +88,10 @@ class Holding {
   State* home_ = nullptr;         // the state that lease_ belongs to
   std::shared_ptr<Lease> lease_;  // its terms hold the name and what the options say, also while nothing is held
   std::chrono::milliseconds hold_at_least_{0};
+  bool await_release_ = true;
   Tenure tenure_ = Tenure::idle;
   bool exclusive_ = true;  // nobody else refers to lease_: it may serve another tenure
-  TimePoint acquired_;
-  RunId server_{};  // which start of the server granted it
+  Grant grant_;
   std::optional<FencingToken> fence_;
 };
 
@@ -93,14 +99,26 @@ inline Holding::Holding(std::shared_ptr<Handle> handle, std::string_view name, L
     : handle_(std::move(handle)),
       home_(&handle_->state()),
       lease_(home_->new_lease()),
-      hold_at_least_(options.hold_at_least) {
+      hold_at_least_(options.hold_at_least),
+      await_release_(options.await_release) {
   check(options);
   Lease::Terms& terms = lease_->terms;
   terms.name = checked_name(name);
   terms.fence_key = options.fencing ? side_key(name, "fence") : std::string();
+  terms.queue_key = options.fair ? side_key(name, "queue") : std::string();
   terms.ttl = options.ttl;
   terms.renewing = options.watchdog;
   terms.on_lost = std::move(options.on_lost);
+}
+
+inline Wanted Holding::wanted() const noexcept {
+  const Lease::Terms& terms = lease_->terms;
+  return {.name = terms.name,
+          .fence_key = terms.fence_key,
+          .queue_key = terms.queue_key,
+          .ttl = terms.ttl,
+          .renewing = terms.renewing,
+          .passable = terms.queue_key.empty() && hold_at_least_.count() == 0 && home_->handoff_window().count() > 0};
 }
 
 // A lease object that is ours alone, in the state of this process.
@@ -121,6 +139,7 @@ inline bool Holding::acquire(Patience patience, const std::stop_token& stop) {
   if (is_ours()) {  // lost, and not yet unlocked: the new tenure does not wait for what is told of the old one
     home_->unwatch(*lease_);
     home_->lost(lease_, LeaseLost::Reason::expired);
+    home_->turnstile().release(*lease_, false, home_->clock().now());
     exclusive_ = false;
   }
   tenure_ = Tenure::idle;
@@ -131,11 +150,16 @@ inline bool Holding::acquire(Patience patience, const std::stop_token& stop) {
   if (stop.stop_possible()) stopped = EventFile::create();
   const std::stop_callback on_stop(stop, [&stopped] { stopped.signal(); });
   const TimePoint started = home_->clock().now();
-  const Lease::Terms& terms = lease_->terms;
-  const auto grant = home_->acquirer().acquire(terms.name, terms.fence_key, terms.ttl, patience, stopped.descriptor());
+  const bool waits = patience.wait > std::chrono::nanoseconds(0);
+  if (!waits && home_->turnstile().is_taken(name(), started)) {
+    home_->counters().contended.add();
+    return false;
+  }
+  std::optional<Turnstile::Place> place(std::in_place);
+  if (waits) place.emplace(home_->turnstile(), wanted(), started);
+  const auto grant = home_->acquirer().acquire(wanted(), patience, stopped.descriptor(), *place);
   if (!grant) return false;
-  begin(*grant, started);
-  if (!terms.fence_key.empty()) fence_ = grant->fence;
+  begin(*grant, started, *place);
   return true;
 }
 
@@ -147,22 +171,24 @@ inline bool Holding::adopt(const OwnerToken& token) {
   if (answer.kind == Answer::Kind::failed) answer.failure.raise("adopt", name());
   const TimePoint until = valid_until(answer.sent, terms.ttl);
   if (answer.kind == Answer::Kind::no || home_->clock().now() >= until) return false;
-  begin({.token = token, .fence = {}, .server = answer.server, .sent = answer.sent, .until = until}, started);
+  Turnstile::Place beside;
+  begin({.token = token, .server = answer.server, .sent = answer.sent, .until = until, .passes = most_passes}, started,
+        beside);
   return true;
 }
 
-inline void Holding::begin(const Acquirer::Grant& grant, TimePoint started) {
+inline void Holding::begin(const Grant& grant, TimePoint started, Turnstile::Place& place) {
   lease_->terms.token = grant.token;
   lease_->begin(grant.until);
   tenure_ = Tenure::held;
-  acquired_ = grant.sent;
-  server_ = grant.server;
+  grant_ = grant;
+  if (grant.fence != FencingToken()) fence_ = grant.fence;
   home_->counters().acquired.add();
   if (Observer* observer = home_->observer()) observer->acquired(name(), home_->clock().now() - started);
-  if (!lease_->terms.renewing && !lease_->terms.on_lost) return;
   try {
-    home_->watch(lease_);
-  } catch (...) {  // no thread to be had for the renewals
+    place.hold(home_->turnstile(), lease_, home_->clock().now());
+    if (lease_->terms.renewing || lease_->terms.on_lost) home_->watch(lease_);
+  } catch (...) {  // no memory, or no thread to be had for the renewals
     unlock();
     throw;
   }
@@ -191,105 +217,6 @@ inline std::stop_token Holding::lost_token() const {
     home_->lost(lease_, LeaseLost::Reason::expired);
   }
   return lease_->lost_token();
-}
-
-inline UnlockResult Holding::unlock() {
-  if (tenure_ == Tenure::idle) misuse(std::errc::operation_not_permitted, "unlock");
-  if (!handle_->is_current(home_)) {  // the parent holds it, not this child
-    tenure_ = Tenure::idle;
-    return UnlockResult::lost;
-  }
-  if (tenure_ == Tenure::held) {
-    exclusive_ = home_->unwatch(*lease_);
-    if (!lease_->is_valid(home_->clock().now())) return finish_lost(LeaseLost::Reason::expired);
-  }
-  return release();
-}
-
-// Sends RELEASE, once more if an idle connection turns out to be broken, all within connect_timeout + command_timeout.
-inline UnlockResult Holding::release() {
-  Store& store = home_->store();
-  Clock& clock = home_->clock();
-  const Lease::Terms& terms = lease_->terms;
-  const TimePoint now = clock.now(), deadline = now + store.patience();
-  const auto keep = std::chrono::ceil<std::chrono::milliseconds>(acquired_ + hold_at_least_ - now);
-  const Request request{
-      .verb = Verb::release, .name = terms.name, .token = terms.token.text(), .ttl = terms.ttl, .keep = keep};
-  Answer answer = ask(store, clock, request, deadline);
-  bool replayed = tenure_ == Tenure::unconfirmed;
-  if (answer.kind == Answer::Kind::failed && answer.reused && answer.failure.code == errc::connection_lost) {
-    replayed = true;
-    answer = ask(store, clock, request, deadline);
-  }
-  if (answer.kind == Answer::Kind::failed) return finish_unconfirmed(std::move(answer));
-  if (answer.kind == Answer::Kind::yes) return finish(UnlockResult::released);
-  if (!replayed) return finish_lost(LeaseLost::Reason::taken);
-  // Not ours any more, and valid when we first sent: the first RELEASE did it, unless the server is another one.
-  const bool same_server = server_ != RunId{} && server_ == answer.server;
-  return finish(same_server ? UnlockResult::released : UnlockResult::unconfirmed);
-}
-
-inline UnlockResult Holding::finish(UnlockResult result) noexcept {
-  lease_->end();
-  tenure_ = result == UnlockResult::unconfirmed ? Tenure::unconfirmed : Tenure::idle;
-  home_->counters().count(result);
-  if (Observer* observer = home_->observer()) observer->released(name(), result);
-  return result;
-}
-
-// The callback may destroy the lock: nothing of it is touched after.
-inline UnlockResult Holding::finish_lost(LeaseLost::Reason reason) noexcept {
-  const std::shared_ptr<Handle> handle = handle_;
-  const std::shared_ptr<Lease> lease = lease_;
-  home_->lose(*lease, reason);
-  exclusive_ = false;
-  finish(UnlockResult::lost);
-  lease->deliver(home_->observer());
-  return UnlockResult::lost;
-}
-
-inline UnlockResult Holding::finish_unconfirmed(Answer answer) {
-  const Lease::Terms& terms = lease_->terms;
-  home_->counters().failed.add();
-  if (Observer* observer = home_->observer())
-    observer->failed(name(), Error(answer.failure.code, answer.failure.message("unlock", name())));
-  if (!answer.leftover) {
-    answer.leftover = {.name = terms.name,
-                       .token = std::string(terms.token.text()),
-                       .until = home_->clock().now() + terms.ttl,
-                       .keep_until = acquired_ + hold_at_least_};
-  }
-  home_->chase(*std::move(answer.leftover));
-  return finish(UnlockResult::unconfirmed);
-}
-
-inline OwnerToken Holding::detach() noexcept {
-  const OwnerToken token = this->token();
-  const std::shared_ptr<Handle> handle = handle_;
-  const std::shared_ptr<Lease> lease = is_ours() ? lease_ : nullptr;
-  if (lease) exclusive_ = home_->unwatch(*lease) && !lease->is_lost();
-  tenure_ = Tenure::idle;
-  if (!lease) return token;
-  lease->end();
-  lease->deliver(home_->observer());  // a loss that is being told; may destroy the lock
-  return token;
-}
-
-inline void Holding::close() noexcept {
-  if (is_empty()) return;
-  if (tenure_ == Tenure::held) {
-    try {
-      unlock();
-    } catch (const std::exception& error) {
-      if (Observer* observer = home_->observer()) observer->failed(name(), error);
-    }
-  }
-  if (!handle_->is_current(home_)) {
-    new (std::nothrow) std::shared_ptr<Lease>(std::move(lease_));  // see prepare()
-  } else if (exclusive_) {
-    home_->give_back(std::move(lease_));
-  }
-  handle_.reset();
 }
 
 inline void Holding::misuse(std::errc code, const char* what) const {

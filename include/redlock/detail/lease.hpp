@@ -36,7 +36,7 @@ class Lease {
  public:
   // What the tenure is about. Constant while it lasts.
   struct Terms {
-    std::string name, fence_key;
+    std::string name = {}, fence_key = {}, queue_key = {};
     OwnerToken token;
     std::chrono::milliseconds ttl{0};
     bool renewing = true;

@@ -52,9 +52,7 @@ class Pool {
         return nullptr;
       }
     }
-    // Servers close connections that are idle for long. Within a second that is too rare to ask for at the price of a
-    // system call.
-    if (session && now - session->last_used() > std::chrono::seconds(1) && !session->is_quiet()) session.reset();
+    if (session && now - session->last_used() > fresh && !session->is_quiet()) session.reset();
     if (session) return session;
     try {
       return std::make_unique<Session>(endpoint_);
@@ -62,6 +60,33 @@ class Pool {
       give(nullptr);
       throw;
     }
+  }
+
+  // An idle session that is surely connected; nullptr: none.
+  std::unique_ptr<Session> take_idle(TimePoint now) {
+    const std::lock_guard guard(mutex_);
+    if (idle_.empty() || now - idle_.back()->last_used() > fresh) return nullptr;
+    std::unique_ptr<Session> session = std::move(idle_.back());
+    idle_.pop_back();
+    return session;
+  }
+
+  // The idle ones that owe answers since `since` or longer. `owing`: whether others owe any.
+  std::vector<std::unique_ptr<Session>> take_indebted(TimePoint since, bool& owing) {
+    std::vector<std::unique_ptr<Session>> taken;
+    owing = false;
+    const std::lock_guard guard(mutex_);
+    taken.reserve(idle_.size());
+    for (auto& session : idle_) {
+      if (!session->is_indebted()) continue;
+      if (session->last_used() <= since) {
+        taken.push_back(std::move(session));
+      } else {
+        owing = true;
+      }
+    }
+    std::erase(idle_, nullptr);
+    return taken;
   }
 
   // The session of a queued ticket; nullptr: not yet.
@@ -97,6 +122,10 @@ class Pool {
   }
 
  private:
+  // Servers close connections that are idle for long. Within a second that is too rare to ask for at the price of a
+  // system call.
+  static constexpr std::chrono::seconds fresh{1};
+
   void give_locked(std::unique_ptr<Session> session) {
     if (!queue_.empty()) {
       Ticket& next = *queue_.front();

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <initializer_list>
 #include <mutex>
 #include <new>
 #include <system_error>
@@ -25,8 +24,8 @@ namespace redlock::detail {
 // Thread safety: all members.
 class Service {
  public:
-  explicit Service(std::initializer_list<Chore*> chores)
-      : chores_(chores),
+  explicit Service(std::vector<Chore*> chores)
+      : chores_(std::move(chores)),
         woken_(EventFile::create()),
         timer_(::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK)) {
     if (timer_.descriptor() < 0) throw std::system_error(errno, std::generic_category(), "redlock: timerfd_create");

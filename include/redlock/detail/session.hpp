@@ -28,9 +28,26 @@ namespace redlock::detail {
 // Which start of which server answered: INFO's run_id. All zero: not known. A restarted server has another.
 using RunId = std::array<char, 40>;
 
+// Hears that names may have changed. Called by any thread; never blocks.
+class Bell {
+ public:
+  virtual ~Bell() = default;
+  virtual void ring(std::string_view name) noexcept = 0;
+  virtual void ring_all() noexcept = 0;
+};
+
+// An answer that nobody waits for. It comes before all others that its connection owes. Destroyed unpaid, it never will.
+class Debt {
+ public:
+  Debt() = default;
+  Debt(const Debt&) = delete;
+  Debt& operator=(const Debt&) = delete;
+  virtual ~Debt() = default;
+  virtual void pay(const redisReply& reply) noexcept = 0;
+};
+
 // One connection from its first byte to its last: connects, authenticates and introduces itself, then carries commands.
-// Blocks nowhere
-// but in receive(), for a slice, where that is asked for.
+// Blocks nowhere but in receive(), for a slice, where that is asked for.
 //
 // Thread safety: one thread at a time.
 // On failure: throws ConnectionError or ServerError; the session is of no use then. There is no reconnecting: a new
@@ -38,11 +55,24 @@ using RunId = std::array<char, 40>;
 class Session {
  public:
   explicit Session(std::shared_ptr<Endpoint> endpoint) : endpoint_(std::move(endpoint)) {}
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  ~Session() {
+    if (forgotten_ != nullptr) forgotten_->ring_all();
+  }
 
   bool is_ready() const noexcept { return ready_; }
   const Endpoint& endpoint() const noexcept { return *endpoint_; }
   std::int64_t client_id() const noexcept { return client_id_; }  // 0: not known
   const RunId& run_id() const noexcept { return run_id_; }
+
+  // The connection that hears what the names registered on this one change to; 0: none.
+  std::int64_t redirect() const noexcept { return redirect_; }
+  // `forgotten`: the server forgets the names together with this connection.
+  void redirected(std::int64_t client_id, Bell* forgotten) noexcept {
+    redirect_ = client_id;
+    forgotten_ = forgotten;
+  }
 
   // Makes one step towards ready. The first call begins to connect.
   void advance(TimePoint now) {
@@ -84,7 +114,17 @@ class Session {
     }
   }
 
-  ReplyPtr next_reply() { return exchange_.next(); }
+  // The next answer that somebody waits for; nullptr where more bytes are needed.
+  ReplyPtr next_reply() {
+    for (;;) {
+      ReplyPtr reply = exchange_.next();
+      if (!reply || debts_.empty()) return reply;
+      debts_.front()->pay(*reply);
+      debts_.erase(debts_.begin());
+    }
+  }
+  void owe(std::unique_ptr<Debt> debt) { debts_.push_back(std::move(debt)); }
+  bool is_indebted() const noexcept { return !debts_.empty(); }
 
   // For whoever keeps it idle: when it last carried a command, and whether the server has closed it or spoken since.
   TimePoint last_used() const noexcept { return last_used_; }
@@ -167,7 +207,10 @@ class Session {
   // The connection.
   Socket socket_;
   Exchange exchange_;
+  std::vector<std::unique_ptr<Debt>> debts_;
   TimePoint last_used_;
+  std::int64_t redirect_ = 0;
+  Bell* forgotten_ = nullptr;
 };
 
 }  // namespace redlock::detail

@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "redlock/detail/acquire.hpp"
+#include "redlock/detail/background.hpp"
 #include "redlock/detail/chase.hpp"
+#include "redlock/detail/chore.hpp"
 #include "redlock/detail/clock.hpp"
 #include "redlock/detail/counters.hpp"
 #include "redlock/detail/deadline.hpp"
@@ -23,6 +25,7 @@
 #include "redlock/detail/service.hpp"
 #include "redlock/detail/store.hpp"
 #include "redlock/detail/token_source.hpp"
+#include "redlock/detail/turnstile.hpp"
 #include "redlock/detail/watchdog.hpp"
 #include "redlock/options.hpp"
 
@@ -40,12 +43,13 @@ class PollClock final : public Clock {
 // of its threads does, and belongs to the process that made it.
 //
 // Thread safety: all members.
-class State final : public Watchdog::Listener, public Chaser, public std::enable_shared_from_this<State> {
+class State final : public Watchdog::Listener, public Background, public std::enable_shared_from_this<State> {
  public:
   State(const Settings& settings, const ClientOptions& options)
       : retry_for_(clamp(options.retry_for)),
+        handoff_window_(clamp(options.handoff_window)),
         observer_(options.observer),
-        store_(std::make_unique<Node>(settings, options.pool_size)) {}
+        store_(std::make_unique<Node>(settings, options.pool_size, turnstile_)) {}
 
   bool is_inherited() const noexcept { return mark_.is_inherited(); }
 
@@ -54,6 +58,8 @@ class State final : public Watchdog::Listener, public Chaser, public std::enable
   Counters& counters() noexcept { return counters_; }
   Observer* observer() const noexcept { return observer_.get(); }
   std::chrono::nanoseconds retry_for() const noexcept { return retry_for_; }
+  std::chrono::nanoseconds handoff_window() const noexcept { return handoff_window_; }
+  Turnstile& turnstile() noexcept { return turnstile_; }
   Acquirer acquirer() noexcept { return {*store_, clock_, *this, counters_, tokens_}; }
 
   // A lease object that nobody else refers to. One that was used before keeps its memory.
@@ -93,14 +99,35 @@ class State final : public Watchdog::Listener, public Chaser, public std::enable
     }
   }
 
+  // Writes a release without waiting for its answer. False: it has to be awaited.
+  bool post(const Request& release) {
+    if (!store_->post(release, shared_from_this())) return false;
+    if (store_->owes()) wake();
+    return true;
+  }
+
+  void release_answered(std::string_view name, bool was_ours) noexcept override {
+    if (was_ours) return;
+    counters_.lost.add();
+    if (observer_) observer_->lost(LeaseLost(std::string(name), LeaseLost::Reason::taken));
+  }
+
+  void listen(TimePoint now) noexcept override {
+    if (store_->listen(now)) wake();
+  }
+
   // Says of a lease that it is lost, unless it is known already. The caller has to deliver() it or leave that to the
   // notifier.
   bool lose(Lease& lease, LeaseLost::Reason reason) noexcept {
     if (!lease.lose(reason)) return false;
     counters_.lost.add();
+    turnstile_.ring(lease.terms.name);
     if (reason == LeaseLost::Reason::expired) {  // its key may still be there
       const TimePoint until = clock_.now() + lease.terms.ttl;
-      chase({.name = lease.terms.name, .token = std::string(lease.terms.token.text()), .until = until});
+      chase({.name = lease.terms.name,
+             .token = std::string(lease.terms.token.text()),
+             .until = until,
+             .queue_key = lease.terms.queue_key});
     }
     return true;
   }
@@ -128,6 +155,20 @@ class State final : public Watchdog::Listener, public Chaser, public std::enable
  private:
   static constexpr std::size_t most_spare = 64;
 
+  // For what is done as well later or not at all.
+  void wake() noexcept {
+    try {
+      service_.wake(shared_from_this());
+    } catch (const std::exception&) {  // no thread to be had
+    }
+  }
+
+  std::vector<Chore*> chores() {
+    std::vector<Chore*> chores = {&watchdog_, &chase_};
+    store_->add_chores(chores);
+    return chores;
+  }
+
   void notify(std::function<void()> callback) noexcept {
     try {
       notifier_.post(std::move(callback), shared_from_this());
@@ -137,17 +178,18 @@ class State final : public Watchdog::Listener, public Chaser, public std::enable
 
   // Constant after construction.
   ProcessMark mark_;
-  std::chrono::nanoseconds retry_for_;
+  std::chrono::nanoseconds retry_for_, handoff_window_;
   std::shared_ptr<Observer> observer_;
   // Synchronised by themselves.
   PollClock clock_;
+  Turnstile turnstile_{*this};
   std::unique_ptr<Store> store_;
   Counters counters_;
   TokenSource tokens_;
   Watchdog watchdog_{*store_, clock_, *this};
   Chase chase_{*store_, clock_};
   Notifier notifier_;
-  Service service_{&watchdog_, &chase_};
+  Service service_{chores()};
   // Guarded by mutex_.
   std::mutex mutex_;
   std::vector<std::shared_ptr<Lease>> spare_;

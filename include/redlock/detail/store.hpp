@@ -16,9 +16,11 @@
 #include <utility>
 #include <vector>
 
+#include "redlock/detail/chore.hpp"
 #include "redlock/detail/clock.hpp"
 #include "redlock/detail/session.hpp"
 #include "redlock/error.hpp"
+#include "redlock/observer.hpp"
 #include "redlock/token.hpp"
 
 // The seam between what a lock means and how servers are talked to. Everything above knows only this; a test puts fakes
@@ -27,7 +29,8 @@ namespace redlock::detail {
 
 enum class Verb {
   try_acquire,  // SET NX PX (or the fenced script)                   yes: granted; no: held by another
-  acquire,      // the same, and who holds it for how long            yes: granted; no: held by another, for holder_ttl
+  acquire,      // the same, and who holds it for how long; a change  yes: granted; no: `holder` holds it for holder_ttl
+                // of the name will ring the bell, where `registered`
   release,      // RELEASE                                            yes: released; no: not ours
   renew,        // RENEW                                              yes: ours, for a full ttl; no: not ours
   look,         // GET, PTTL                                          yes: `holder` holds it for holder_ttl; no: free
@@ -41,7 +44,11 @@ struct Request {
   std::string_view token = {};
   std::chrono::milliseconds ttl{0};   // acquire, renew
   std::string_view fence_key = {};    // acquire: mints a fencing token from this counter; empty: none
+  std::uint64_t fence_block = 1;      // acquire: how many of them to reserve
   std::chrono::milliseconds keep{0};  // release: how long the name stays taken
+  std::string_view queue_key = {};    // of a fair lock: its queue; empty: another lock
+  std::string_view place = {};        // the waiter's id in that queue; empty: has none
+  bool is_next = false;               // acquire: next in that queue: the name itself is registered, too
   std::int64_t client_id = 0;         // take_back: the connection that broke; 0: none; negative: not known
   RunId server = {};                  // take_back: which start of the server that connection was to
 };
@@ -74,12 +81,19 @@ struct Leftover {
   bool tried = false;           // taking it back over a connection of its own
   TimePoint silent_until = {};  // still connected: until when its answers are awaited
   TimePoint keep_until = {};    // of a release with hold_at_least: until when the name stays taken
+  std::string queue_key = {}, place = {};  // of a fair lock
 
   Request take_back(TimePoint now) const {
     const auto keep =
         std::chrono::ceil<std::chrono::milliseconds>((std::max)(keep_until - now, TimePoint::duration(0)));
-    return {
-        .verb = Verb::take_back, .name = name, .token = token, .keep = keep, .client_id = client_id, .server = server};
+    return {.verb = Verb::take_back,
+            .name = name,
+            .token = token,
+            .keep = keep,
+            .queue_key = queue_key,
+            .place = place,
+            .client_id = client_id,
+            .server = server};
   }
 };
 
@@ -89,11 +103,15 @@ struct Answer {
   Kind kind = Kind::failed;
   TimePoint sent = {};                                       // just before the first byte was sent
   std::optional<std::chrono::milliseconds> holder_ttl = {};  // acquire, look: nullopt where the key has none
-  std::string holder = {};                                   // look: the value under the key
+  std::string holder = {};                                   // acquire, look: the value under the key
+  bool vanished = false;                                     // acquire: free by the time of the look
+  std::optional<std::int64_t> rank = {};                     // acquire: how many are before in the queue
+  bool registered = false;                                   // acquire: a change of the name will ring the bell
   FencingToken fence = {};
   RunId server = {};  // which start of the server answered
   Failure failure = {};
   bool reused = false;                    // the connection had carried commands before
+  bool repeated = false;                  // the same request was sent before, without an answer
   std::optional<Leftover> leftover = {};  // failed, and it is not known whether the command ran
 };
 
@@ -136,6 +154,8 @@ using Pending = std::unique_ptr<Operation, Recycle>;
 // never exhaust.
 enum class Lane { foreground, service };
 
+class Background;
+
 // One or more servers that keep locks.
 //
 // Thread safety: all members.
@@ -150,6 +170,20 @@ class Store {
 
   // The time that one attempt without a wait of its own may take: to connect and to be answered.
   virtual std::chrono::nanoseconds patience() const noexcept = 0;
+
+  // Writes a release and waits for nothing; what becomes of it is told to `background`. False: there is no connection at
+  // hand, and nothing was done.
+  virtual bool post(const Request& /*release*/, const std::shared_ptr<Background>& /*background*/) { return false; }
+
+  // Whether the service has to be woken for answers to what was posted.
+  virtual bool owes() noexcept { return false; }
+
+  // Hears of changes for a while from `now` on. True: the service has to be woken for it.
+  virtual bool listen(TimePoint /*now*/) noexcept { return false; }
+  virtual Wakeups wakeups() const noexcept { return Wakeups::unused; }
+
+  // What the service thread does for it.
+  virtual void add_chores(std::vector<Chore*>& /*chores*/) {}
 };
 
 // Waits for a pending answer. `stop`: a file that becomes readable when the caller wants out, or -1; the operation is

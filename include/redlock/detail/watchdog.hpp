@@ -45,7 +45,8 @@ class Watchdog final : public Chore {
     const std::lock_guard guard(mutex_);
     if (LeaseHeap::contains(*lease)) return false;
     const TimePoint deadline = lease->deadline();
-    const TimePoint due = lease->terms.renewing ? (std::min)(now + lease->terms.ttl / 3, deadline) : deadline;
+    const bool renews = lease->terms.renewing && deadline > now;
+    const TimePoint due = renews ? (std::max)(now, renewal_due(deadline, lease->terms.ttl)) : deadline;
     lease->schedule.failures = 0;
     heap_.insert(lease, due);
     if (due >= next_) return false;
@@ -86,7 +87,11 @@ class Watchdog final : public Chore {
       wake = (std::min)(wake, clock_.now() + std::chrono::milliseconds(10));
     }
     const std::lock_guard guard(mutex_);
-    next_ = heap_.empty() ? never : heap_.first()->schedule.due;
+    if (!heap_.empty()) {
+      next_ = heap_.first()->schedule.due;
+    } else if (next_ <= clock_.now()) {
+      next_ = never;  // else it comes once for nothing; a lock that is taken again and again must not wake it each time
+    }
     return (std::min)(wake, next_);
   }
 

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string_view>
+
+#include "redlock/detail/clock.hpp"
+#include "redlock/detail/store.hpp"
+
+namespace redlock::detail {
+
+// What the service thread does for the calling ones.
+//
+// Thread safety: all members.
+class Background {
+ public:
+  virtual ~Background() = default;
+
+  // Takes back a command that may still land. Never throws: it may be a destructor that hands it over.
+  virtual void chase(Leftover leftover) noexcept = 0;
+
+  // A release that nobody waited for was answered: the lock was ours, or it was not any more.
+  virtual void release_answered(std::string_view name, bool was_ours) noexcept = 0;
+
+  // Hears for a while what changes in the store, and rings the bell.
+  virtual void listen(TimePoint now) noexcept = 0;
+};
+
+}  // namespace redlock::detail

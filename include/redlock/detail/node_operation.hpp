@@ -1,0 +1,245 @@
+#pragma once
+
+#include <poll.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "redlock/detail/clock.hpp"
+#include "redlock/detail/commands.hpp"
+#include "redlock/detail/endpoint.hpp"
+#include "redlock/detail/pool.hpp"
+#include "redlock/detail/session.hpp"
+#include "redlock/detail/store.hpp"
+#include "redlock/detail/wakeup.hpp"
+#include "redlock/error.hpp"
+
+namespace redlock::detail {
+
+class Node;
+
+// A batch on its way to one server and back: waits for a connection, sets it up, writes, reads. Every failure ends here
+// as an answer.
+class NodeOperation final : public Operation {
+ public:
+  NodeOperation(Node& node, const Endpoint& endpoint) : node_(node), endpoint_(endpoint) {}
+
+  void begin(std::span<const Request> requests, Pool& pool, TimePoint deadline) {
+    requests_.assign(requests.begin(), requests.end());
+    answers_.clear();
+    answers_.resize(requests.size());
+    pool_ = &pool;
+    deadline_ = deadline;
+    stage_ = Stage::start;
+    owed_.clear();
+    answered_ = 0;
+  }
+
+  bool advance(TimePoint now) noexcept override {
+    attempt(now, [this, now] {
+      step(now);
+      if (stage_ != Stage::settled && now >= deadline_) throw ConnectionError(errc::timed_out, "no answer in time");
+    });
+    return stage_ == Stage::settled;
+  }
+
+  void abandon(TimePoint now) noexcept override {
+    if (stage_ != Stage::settled) fail(now, ConnectionError(errc::timed_out, "abandoned"));
+  }
+
+  TimePoint watch(PollSet& files) const override {
+    if (stage_ == Stage::queued) {
+      files.push_back({ticket_.file(), POLLIN, 0});
+      return deadline_;
+    }
+    files.push_back(session_->file());
+    return stage_ == Stage::opening ? (std::min)(deadline_, session_->wake()) : deadline_;
+  }
+
+  bool linger(TimePoint now) noexcept override {
+    if (stage_ != Stage::asking || !session_->waits_in_receive() || deadline_ - now < Socket::slice) return false;
+    if (!session_->exchange().unsent().empty()) return false;
+    attempt(now, [this] { session_->receive(Socket::Wait::yes); });
+    return true;
+  }
+
+  std::span<Answer> answers() noexcept override { return answers_; }
+
+  // What an unanswered command leaves behind that was written on `session`.
+  static Leftover leftover(const Request& request, const Session& session, TimePoint now) {
+    Leftover leftover;
+    leftover.name = request.name;
+    leftover.token = request.token;
+    leftover.client_id = session.client_id() != 0 ? session.client_id() : -1;
+    leftover.server = session.run_id();
+    leftover.until = now + request.ttl + std::chrono::minutes(1);  // a minute for a server that is stopped now
+    if (request.keep.count() > 0) leftover.keep_until = now + request.keep;
+    leftover.queue_key = request.queue_key;
+    return leftover;
+  }
+
+ private:
+  enum class Stage { start, queued, opening, asking, settled };
+
+  void recycle() noexcept override;
+
+  template <class Step>
+  void attempt(TimePoint now, Step step) noexcept {
+    try {
+      step();
+    } catch (const Error& error) {
+      fail(now, error);
+    } catch (const std::exception& error) {  // credentials(), out of memory or of threads
+      fail(now, ConnectionError(errc::connect_failed, error.what()));
+    }
+  }
+
+  void step(TimePoint now) {
+    if (stage_ == Stage::start) {
+      session_ = pool_->take(ticket_, now);
+      stage_ = session_ ? Stage::opening : Stage::queued;
+    }
+    if (stage_ == Stage::queued) {
+      session_ = pool_->granted(ticket_);
+      if (session_) stage_ = Stage::opening;
+    }
+    if (stage_ == Stage::opening) {
+      reused_ = session_->is_ready();
+      session_->advance(now);
+      if (session_->is_ready()) write(now);
+    }
+    if (stage_ == Stage::asking) exchange(now);
+  }
+
+  void exchange(TimePoint now) {
+    session_->flush();
+    if (std::exchange(just_written_, false)) return;  // nothing can be there yet
+    read();                                           // what linger() received
+    if (answered_ < owed_.size()) {
+      session_->receive();
+      read();
+    }
+    session_->flush();  // scripts that had to be sent again by their text
+    if (answered_ == owed_.size()) settle(now);
+  }
+
+  void write(TimePoint now) {
+    deadline_ = (std::min)(deadline_, now + session_->endpoint().settings().command_timeout);
+    Commands commands(session_->exchange(), owed_);
+    track(commands);
+    for (std::size_t i = 0; i < requests_.size(); ++i) {
+      if (requests_[i].client_id != 0) identify(requests_[i], answers_[i]);
+      commands.write(requests_[i], i);
+      answers_[i].sent = now;
+      answers_[i].server = session_->run_id();
+      answers_[i].reused = reused_;
+    }
+    stage_ = Stage::asking;
+    just_written_ = true;
+  }
+
+  // Waiting attempts register their names, where changes are heard.
+  void track(Commands& commands);
+
+  // A server that was started since has numbered its clients anew: a stranger may have the number, and the command cannot
+  // land any more. Where it cannot be told, nothing is killed, and a RELEASE that answers 0 proves nothing.
+  void identify(Request& request, Answer& answer) const {
+    const bool known = request.server != RunId{} && session_->run_id() != RunId{};
+    if (known && request.server != session_->run_id()) request.client_id = 0;
+    if (!known) request.client_id = -1;
+    if (request.client_id < 0) answer.failure = {errc::no_permission, "the connection that broke cannot be killed"};
+  }
+
+  void read() {
+    while (answered_ < owed_.size()) {
+      const ReplyPtr reply = session_->next_reply();
+      if (!reply) return;
+      const auto [index, part] = owed_[answered_++];
+      if (part == Owed::Part::tracking) tracked(*reply);
+      if (Interpreter::take(requests_[index], part, *reply, answers_[index]) == Interpreter::Result::unknown_script) {
+        Commands(session_->exchange(), owed_).write_by_text(requests_[index], index);
+      }
+    }
+  }
+
+  void fail(TimePoint now, const Error& error) noexcept {
+    if (stage_ == Stage::queued) pool_->leave(ticket_);
+    const bool placed = session_ != nullptr;
+    const bool asked = stage_ == Stage::asking;
+    const bool silent = asked && error.code() == errc::timed_out;
+    for (std::size_t i = 0; i < answers_.size(); ++i) {
+      Answer& answer = answers_[i];
+      if (answer.kind != Answer::Kind::failed || !answer.failure.what.empty()) continue;  // it has its answer
+      answer.failure = Failure::of(error);
+      explain(answer.failure);
+      if (asked && may_land(requests_[i].verb)) answer.leftover = leftover(requests_[i], *session_, now);
+    }
+    if (silent && answers_.size() == 1 && answers_.front().leftover) leave_behind(*answers_.front().leftover, now);
+    if (asked && reused_ && !silent) pool_->forget_idle();
+    session_.reset();
+    if (placed) pool_->give(nullptr);
+    stage_ = Stage::settled;
+  }
+
+  // What changes something that nobody would put right: a renewal that lands late dies with its lease.
+  static bool may_land(Verb verb) noexcept {
+    return verb == Verb::try_acquire || verb == Verb::acquire || verb == Verb::release;
+  }
+
+  // The command may lie unread in the socket of a server that was stopped. A RELEASE that went over another connection
+  // could overtake it (seen in 12 of 60 runs); behind it on the same connection it cannot. The connection is used for
+  // nothing else.
+  void leave_behind(Leftover& leftover, TimePoint now) noexcept {
+    try {
+      Request release = leftover.take_back(now);
+      release.client_id = 0;  // its connection is this one
+      Commands(session_->exchange(), owed_).write(release, 0);
+      session_->flush();
+      leftover.session = std::move(session_);
+    } catch (const std::exception&) {
+      leftover.session.reset();  // it broke meanwhile, and is chased as such
+    }
+  }
+
+  void tracked(const redisReply& reply) noexcept;
+
+  void settle(TimePoint now) noexcept {
+    session_->used(now);
+    for (Answer& answer : answers_) {
+      if (answer.kind == Answer::Kind::failed) explain(answer.failure);
+    }
+    stage_ = Stage::settled;
+    if (!session_->exchange().is_even()) session_.reset();
+    pool_->give(std::move(session_));
+  }
+
+  void explain(Failure& failure) const { failure.what = endpoint_.settings().uri.text() + ": " + failure.what; }
+
+  // Constant after construction.
+  Node& node_;
+  const Endpoint& endpoint_;
+  // The batch.
+  std::vector<Request> requests_;
+  std::vector<Answer> answers_;
+  TimePoint deadline_;
+  // The way it goes.
+  Stage stage_ = Stage::settled;
+  Pool* pool_ = nullptr;
+  Pool::Ticket ticket_;
+  std::unique_ptr<Session> session_;
+  bool reused_ = false, just_written_ = false;
+  std::vector<Owed> owed_;
+  std::size_t answered_ = 0;  // of owed_
+};
+
+}  // namespace redlock::detail

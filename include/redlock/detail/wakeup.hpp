@@ -1,0 +1,199 @@
+#pragma once
+
+#include <poll.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <initializer_list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "redlock/detail/backoff.hpp"
+#include "redlock/detail/chore.hpp"
+#include "redlock/detail/clock.hpp"
+#include "redlock/detail/endpoint.hpp"
+#include "redlock/detail/hiredis.hpp"
+#include "redlock/detail/random.hpp"
+#include "redlock/detail/session.hpp"
+#include "redlock/detail/store.hpp"
+#include "redlock/error.hpp"
+#include "redlock/observer.hpp"
+
+namespace redlock::detail {
+
+// Hears from one server which of the names that waiting attempts have registered were changed: released, expired,
+// deleted, or taken by others. One connection for all of them, from the first wait to a while after the last:
+//
+//   silent ──listen()──► opening ──ready: SUBSCRIBE──► opening ──answered──► hearing ──nobody waits──► silent
+//                          └──lost: a pause, then again──┴──────────────────────┘
+//
+// Names are registered on the connections of the attempts (CLIENT TRACKING … REDIRECT, CLIENT CACHING YES, GET), which
+// the server forgets with their connection or with this one. Whatever is lost rings for all: a ring is a hint, and the
+// waiters look.
+//
+// Thread safety: listen(), redirect(), refused(), wakeups(): all threads. The rest: the service thread.
+// On failure: tells nothing; waiters go by their timers.
+class Wakeup final : public Chore {
+ public:
+  Wakeup(std::shared_ptr<Endpoint> endpoint, Bell& bell) : endpoint_(std::move(endpoint)), bell_(bell) {}
+
+  // Wants to hear, for `linger` from `now` on. True: the service has to be woken.
+  bool listen(TimePoint now) noexcept {
+    wanted_until_ = (now + linger).time_since_epoch().count();
+    return !awake_.exchange(true);
+  }
+
+  // The connection to `server` that hears; 0: none does.
+  std::int64_t redirect(const RunId& server) const noexcept {
+    const std::lock_guard guard(mutex_);
+    return server == server_ ? hearing_ : 0;
+  }
+
+  // The server refused to redirect to a connection: it knows none of that number, or not how to.
+  void refused(std::int64_t redirect, bool unknown) noexcept {
+    const std::lock_guard guard(mutex_);
+    if (redirect != hearing_) return;  // it hears over another one by now
+    refused_ = unknown ? Refused::connection : Refused::tracking;
+    hearing_ = 0;
+  }
+
+  Wakeups wakeups() const noexcept {
+    const std::lock_guard guard(mutex_);
+    if (hearing_ != 0) return Wakeups::tracking;
+    return awake_ ? Wakeups::polling : Wakeups::unused;
+  }
+
+  void run(TimePoint now) noexcept override {
+    if (!awake_) return;
+    try {
+      step(now);
+    } catch (const ServerError& error) {
+      const bool passes = is_transient(static_cast<errc>(error.code().value()));
+      lose(now + (passes ? pauses_.next(random_fraction()) : after_refusal));
+    } catch (const std::exception&) {
+      lose(now + pauses_.next(random_fraction()));
+    }
+  }
+
+  TimePoint watch(PollSet& files) override {
+    if (!awake_) return never;
+    const TimePoint end = wanted_until();
+    if (!session_) return (std::min)(end, retry_);
+    files.push_back(session_->file());
+    return (std::min)(end, session_->is_ready() ? answer_due_.value_or(next_ping_) : session_->wake());
+  }
+
+  bool is_done() override { return true; }
+
+ private:
+  static constexpr std::chrono::seconds linger{10};
+  static constexpr std::chrono::seconds heartbeat{1};
+  static constexpr std::chrono::nanoseconds after_refusal = std::chrono::minutes(1);
+  static constexpr std::string_view channel = "__redis__:invalidate";
+
+  TimePoint wanted_until() const noexcept { return TimePoint(TimePoint::duration(wanted_until_.load())); }
+
+  void step(TimePoint now) {
+    if (now >= wanted_until()) {
+      fall_silent();
+      awake_ = false;
+      if (now >= wanted_until()) return;
+      awake_ = true;  // somebody began to wait in between
+    }
+    const Refused refused = take_refused();
+    if (refused == Refused::tracking) throw ServerError(errc::no_permission, "no tracking");
+    if (refused == Refused::connection) throw ConnectionError(errc::connection_lost, "not known to the server");
+    if (!session_) {
+      if (now < retry_) return;
+      session_ = std::make_unique<Session>(endpoint_);
+    }
+    if (!session_->is_ready()) {
+      session_->advance(now);
+      if (!session_->is_ready()) return;
+      if (session_->client_id() == 0) throw ServerError(errc::no_permission, "no CLIENT ID");
+      ask(now, {"SUBSCRIBE", channel});
+    }
+    session_->receive();
+    while (const ReplyPtr message = session_->exchange().next_message()) hear(*message);
+    if (answer_due_ && now >= *answer_due_) throw ConnectionError(errc::timed_out, "no sign of life");
+    if (!answer_due_ && now >= next_ping_) ask(now, {"PING"});
+    session_->flush();
+  }
+
+  void ask(TimePoint now, std::initializer_list<std::string_view> words) {
+    session_->exchange().append(words);
+    session_->flush();
+    answer_due_ = now + endpoint_->settings().command_timeout;
+    next_ping_ = now + heartbeat;
+  }
+
+  // ["subscribe", channel, 1], ["pong", ""], or ["message", channel, [name…]]; nil instead of names: all of them.
+  void hear(const redisReply& message) {
+    if (is_error(message)) throw ServerError(error_kind(text_of(message)), std::string(text_of(message)));
+    if (message.type != REDIS_REPLY_ARRAY || message.elements < 1) return;
+    const std::string_view kind = text_of(*message.element[0]);
+    if (kind == "message" && message.elements == 3) return told(*message.element[2]);
+    answer_due_.reset();
+    if (kind != "subscribe") return;
+    pauses_.reset();
+    hearing(session_->client_id(), session_->run_id());
+    bell_.ring_all();  // the waiters register their names with their next attempt
+  }
+
+  void told(const redisReply& names) noexcept {
+    if (names.type != REDIS_REPLY_ARRAY) return bell_.ring_all();
+    for (std::size_t i = 0; i < names.elements; ++i) bell_.ring(text_of(*names.element[i]));
+  }
+
+  void lose(TimePoint retry) noexcept {
+    const bool heard = session_ && session_->is_ready();
+    fall_silent();
+    retry_ = retry;
+    if (heard) bell_.ring_all();
+  }
+
+  void fall_silent() noexcept {
+    hearing(0, {});
+    session_.reset();
+    answer_due_.reset();
+  }
+
+  void hearing(std::int64_t client_id, const RunId& server) noexcept {
+    const std::lock_guard guard(mutex_);
+    hearing_ = client_id;
+    server_ = server;
+  }
+
+  enum class Refused { nothing, connection, tracking };
+  Refused take_refused() noexcept {
+    const std::lock_guard guard(mutex_);
+    return std::exchange(refused_, Refused::nothing);
+  }
+
+  // Constant after construction.
+  std::shared_ptr<Endpoint> endpoint_;
+  Bell& bell_;
+  // Synchronised by themselves.
+  std::atomic<bool> awake_ = false;
+  std::atomic<TimePoint::rep> wanted_until_ = 0;
+  // The service thread's own.
+  std::unique_ptr<Session> session_;
+  Backoff pauses_{std::chrono::milliseconds(10), std::chrono::seconds(1)};
+  TimePoint retry_, next_ping_;
+  std::optional<TimePoint> answer_due_;
+  // Guarded by mutex_.
+  mutable std::mutex mutex_;
+  std::int64_t hearing_ = 0;  // the client id of session_, once it hears
+  RunId server_{};
+  Refused refused_ = Refused::nothing;
+};
+
+}  // namespace redlock::detail
