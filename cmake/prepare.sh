@@ -26,6 +26,7 @@ redlock_has() {
     libgtest-dev) redlock_has_header gtest/gtest.h ;;
     libgmock-dev) redlock_has_header gmock/gmock.h ;;
     libfaketime) compgen -G '/usr/lib/*/faketime/libfaketime.so.1' >/dev/null ;;
+    python3-redis) /usr/bin/python3 -c "import redis.lock" 2>/dev/null ;;
     libbenchmark-dev) redlock_has_header benchmark/benchmark.h ;;
     *) echo "prepare: unknown package $1" >&2; exit 1 ;;
   esac

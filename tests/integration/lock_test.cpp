@@ -269,7 +269,8 @@ TEST(LockApi, AWaitOfZeroOrLessIsOneAttempt) {
   RedisServer server;
   Client client{server.uri()};
   Monitor monitor{server};
-  std::optional<Lock> holder{std::in_place, client, "once"};
+  Client another{server.uri()};
+  std::optional<Lock> holder{std::in_place, another, "once"};
   Lock lock{client, "once", std::defer_lock};
   forget(monitor);
   const auto attempts = [&] {
@@ -1245,6 +1246,22 @@ TEST(ClientApi, ForceUnlockTakesTheNameFromItsHolder) {
   EXPECT_FALSE(server.exists("foreign"));
 }
 
+TEST(ClientApi, ForceUnlockWhoseAnswerIsLostSaysThatItDid) {
+  RedisServer server;
+  FaultProxy proxy{server};
+  server.command({"SET", "forced", "somebody"});
+  std::atomic<bool> lost = false;
+  proxy.set_hook([&](Direction direction, std::string_view chunk) {
+    const bool answer = direction == Direction::to_client && chunk == ":1\r\n";
+    return answer && !lost.exchange(true) ? Action::reset : Action::pass;
+  });
+  Client admin{proxy.uri()};
+  EXPECT_TRUE(admin.force_unlock("forced"));
+  EXPECT_TRUE(lost);
+  EXPECT_FALSE(server.exists("forced"));
+  EXPECT_FALSE(admin.force_unlock("forced"));
+}
+
 TEST(ClientApi, ForceUnlockLeavesALockThatWasTakenMeanwhile) {
   RedisServer server;
   teach_scripts(server);
@@ -1339,8 +1356,8 @@ TEST(LockOnTheWire, LockIsOneSetAndUnlockOneScript) {
 
 TEST(LockOnTheWire, ATryThatFailsIsOneSet) {
   RedisServer server;
-  Client client{server.uri()};
-  const Lock holder{client, "held"};
+  Client client{server.uri()}, another{server.uri()};
+  const Lock holder{another, "held"};
   Monitor monitor{server};
   {
     const Lock lock{client, "held", std::try_to_lock, {.ttl = 1234ms}};
@@ -1354,7 +1371,8 @@ TEST(LockOnTheWire, ATryThatFailsIsOneSet) {
   EXPECT_NE(token, holder.token());
 }
 
-TEST(LockOnTheWire, WaitingAsksAlsoWhoHoldsItAndForHowLong) {
+// The GET behind CACHING YES registers the name: from then on the server tells of its next change.
+TEST(LockOnTheWire, WaitingAsksAlsoWhoHoldsItAndForHowLongAndToBeToldOfChanges) {
   RedisServer server;
   Client client{server.uri()};
   take(server, "awaited");
@@ -1364,11 +1382,13 @@ TEST(LockOnTheWire, WaitingAsksAlsoWhoHoldsItAndForHowLong) {
     Lock lock{client, "awaited", {.ttl = 5s}};
     token = text(lock.release());
   });
-  ASSERT_TRUE(eventually([&] { return client.stats().contended >= 3; }, generous));
+  ASSERT_TRUE(eventually([&] { return server.command_calls("client|caching") >= 1; }, generous));
   server.command({"DEL", "awaited"});
   waiter.join();
-  const std::vector<Words> seen = asked(monitor);
-  ASSERT_GE(seen.size(), 10U);
+  monitor.sync();
+  std::vector<Words> seen;
+  for (const Seen& each : monitor.commands_with("awaited")) seen.push_back(each.words);
+  ASSERT_GE(seen.size(), 4U);
   EXPECT_EQ((seen.size() - 1) % 3, 0U);
   for (std::size_t i = 0; i < seen.size(); ++i) {
     if (i == 0 || i % 3 == 1) {
@@ -1379,6 +1399,9 @@ TEST(LockOnTheWire, WaitingAsksAlsoWhoHoldsItAndForHowLong) {
     }
   }
   EXPECT_EQ(seen[seen.size() - 3][2], token) << "the last attempt is the one that was granted";
+  EXPECT_EQ(monitor.count("SUBSCRIBE"), 1U);
+  const auto is_tracking = [](const Seen& each) { return each.words.size() > 2 && each.words[1] == "TRACKING"; };
+  EXPECT_EQ(monitor.count(is_tracking), 1U);
 }
 
 TEST(LockOnTheWire, RenewAndAdoptAreOneScript) {

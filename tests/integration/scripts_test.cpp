@@ -1,6 +1,7 @@
 // The Lua scripts, as a server sees them.
 
 #include <gtest/gtest.h>
+#include <redlock/detail/scripts/fair.hpp>
 #include <redlock/detail/scripts/lock.hpp>
 #include <redlock/redlock.hpp>
 
@@ -22,7 +23,8 @@ std::string text(const detail::Script& script) { return std::string(script.text)
 
 TEST(Scripts, AreCalledByTheirOwnSha1) {
   RedisServer server;
-  for (const detail::Script& script : {scripts::release, scripts::renew, scripts::acquire_fenced}) {
+  for (const detail::Script& script :
+       {scripts::release, scripts::renew, scripts::acquire_fenced, scripts::acquire_fair, scripts::release_fair}) {
     EXPECT_EQ(server.command({"SCRIPT", "LOAD", text(script)}).text, script.sha1);
   }
 }

@@ -1,0 +1,277 @@
+// First come, first served, across processes.
+
+#include <gtest/gtest.h>
+#include <redlock/redlock.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/eventually.hpp"
+#include "support/monitor.hpp"
+#include "support/process.hpp"
+#include "support/redis_server.hpp"
+
+namespace redlock::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+const LockOptions fair{.ttl = 10min, .watchdog = false, .fair = true};
+const ClientOptions patient{.connect_timeout = 20s, .command_timeout = 20s};
+
+long long queued(RedisServer& server) { return server.command({"ZCARD", "{name}:queue"}).integer; }
+long long server_time(RedisServer& server) {
+  const Value time = server.command({"TIME"});
+  return std::stoll(time.elements.at(0).text) * 1000 + std::stoll(time.elements.at(1).text) / 1000;
+}
+// Somebody in the queue who is not heard of any more.
+void queue_a_ghost(RedisServer& server) {
+  server.command({"ZADD", "{name}:queue", "0", "ghost"});
+  server.command({"ZADD", "{name}:queue:alive", std::to_string(server_time(server)), "ghost"});
+}
+[[nodiscard]] bool nothing_left(RedisServer& server) {
+  return eventually([&] { return server.command({"DBSIZE"}).integer == 0; });
+}
+
+TEST(Fair, IsALockLikeAnother) {
+  RedisServer server;
+  Client client{server.uri()}, other{server.uri()};
+  {
+    Lock lock{client, "name", {.ttl = 600ms, .fair = true}};
+    EXPECT_TRUE(lock.owns_lock());
+    EXPECT_EQ(server.get("name"), lock.token().text());
+    EXPECT_FALSE(Lock(other, "name", std::try_to_lock, fair));
+    EXPECT_FALSE(Lock(other, "name", 50ms, fair));
+    EXPECT_TRUE(lock.renew());
+    EXPECT_TRUE(eventually([&] { return client.stats().renewed >= 1; }));
+    EXPECT_EQ(lock.unlock(), UnlockResult::released);
+  }
+  EXPECT_TRUE(Lock(other, "name", std::try_to_lock, fair));
+  EXPECT_TRUE(nothing_left(server));
+}
+
+TEST(Fair, WaitersOfManyClientsComeInTheOrderOfTheirArrival) {
+  constexpr int waiters = 12;
+  RedisServer server;
+  Client owner{server.uri(), patient};
+  std::vector<Client> clients;
+  for (int i = 0; i < 4; ++i) clients.emplace_back(server.uri(), patient);
+  Lock held{owner, "name", fair};
+  std::vector<int> order;
+  std::atomic<int> inside = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < waiters; ++i) {
+    threads.emplace_back([&, i] {
+      const Lock lock{clients[static_cast<std::size_t>(i) % clients.size()], "name", fair};
+      EXPECT_EQ(++inside, 1);
+      order.push_back(i);
+      --inside;
+    });
+    ASSERT_TRUE(eventually([&] { return queued(server) == i + 1; }));
+  }
+  held.unlock();
+  for (auto& each : threads) each.join();
+  for (int i = 0; i < waiters; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
+  EXPECT_TRUE(nothing_left(server));
+}
+
+TEST(Fair, ATryNeitherQueuesNorOvertakes) {
+  RedisServer server;
+  Client client{server.uri()};
+  queue_a_ghost(server);
+  EXPECT_FALSE(Lock(client, "name", std::try_to_lock, fair)) << "free, and not its turn";
+  EXPECT_EQ(queued(server), 1);
+  server.command({"FLUSHALL"});
+  EXPECT_TRUE(Lock(client, "name", std::try_to_lock, fair));
+}
+
+TEST(Fair, WhoeverIsNotHeardOfForTwoSecondsHasLeft) {
+  RedisServer server;
+  Client client{server.uri()};
+  queue_a_ghost(server);
+  const auto took = elapsed([&] { EXPECT_TRUE(Lock(client, "name", 20s, fair)); });
+  EXPECT_GE(took, 1500ms);
+  EXPECT_LT(took, 6s);
+  EXPECT_TRUE(nothing_left(server));
+}
+
+TEST(Fair, AWaiterThatIsKilledLosesItsPlace) {
+  RedisServer server;
+  Client owner{server.uri(), patient}, client{server.uri(), patient};
+  Lock held{owner, "name", fair};
+  auto process = Process::fork([&] {
+    Client own{server.uri(), patient};
+    const Lock lock{own, "name", fair};
+    return 0;
+  });
+  ASSERT_TRUE(eventually([&] { return queued(server) == 1; }));
+  std::thread second([&] { EXPECT_TRUE(Lock(client, "name", 20s, fair)); });
+  ASSERT_TRUE(eventually([&] { return queued(server) == 2; }));
+  process.kill();
+  held.unlock();
+  EXPECT_LT(elapsed([&] { second.join(); }), 6s);
+  EXPECT_TRUE(nothing_left(server));
+}
+
+TEST(Fair, AWaiterThatGivesUpLeavesAtOnce) {
+  RedisServer server;
+  Client owner{server.uri(), patient}, client{server.uri(), patient};
+  Lock held{owner, "name", fair};
+  EXPECT_FALSE(Lock(client, "name", 100ms, fair));
+  EXPECT_TRUE(eventually([&] { return queued(server) == 0; }, 1s)) << "not only after two seconds";
+  std::stop_source source;
+  std::thread stopped([&] {
+    Lock lock{client, "name", std::defer_lock, fair};
+    EXPECT_FALSE(lock.lock(source.get_token()));
+  });
+  ASSERT_TRUE(eventually([&] { return queued(server) == 1; }));
+  source.request_stop();
+  stopped.join();
+  EXPECT_TRUE(eventually([&] { return queued(server) == 0; }, 1s));
+  held.unlock();
+  EXPECT_TRUE(nothing_left(server));
+}
+
+TEST(Fair, OneThatLeavesWhileItIsItsTurnTellsTheNext) {
+  RedisServer server;
+  Client owner{server.uri(), patient}, client{server.uri(), patient}, next{server.uri(), patient};
+  server.command({"SET", "name", "somebody"});
+  std::thread first([&] { EXPECT_FALSE(Lock(client, "name", 700ms, fair)); });
+  ASSERT_TRUE(eventually([&] { return queued(server) == 1; }));
+  std::thread second([&] { EXPECT_TRUE(Lock(next, "name", 20s, fair)); });
+  ASSERT_TRUE(eventually([&] { return queued(server) == 2; }));
+  first.join();
+  server.command({"DEL", "name"});
+  EXPECT_LT(elapsed([&] { second.join(); }), 5s);
+}
+
+// Each of the others hears of nothing but its own turn.
+TEST(Fair, AReleaseWakesTheNextInLineAlone) {
+  constexpr int waiters = 10;
+  RedisServer server;
+  Client owner{server.uri(), patient}, client{server.uri(), patient};
+  Lock held{owner, "name", fair};
+  std::vector<std::thread> threads;
+  std::atomic<int> got = 0;
+  std::atomic<bool> go = false;
+  for (int i = 0; i < waiters; ++i) {
+    threads.emplace_back([&] {
+      const Lock lock{client, "name", fair};
+      ++got;
+      EXPECT_TRUE(eventually([&] { return go.load(); }, 60s));
+    });
+    ASSERT_TRUE(eventually([&] { return queued(server) == i + 1; }));
+  }
+  Monitor monitor{server};
+  const auto begin = std::chrono::steady_clock::now();
+  held.unlock();
+  ASSERT_TRUE(eventually([&] { return got == 1; }));
+  monitor.sync();
+  const auto beats = 1 + (std::chrono::steady_clock::now() - begin) / 1s;
+  EXPECT_LE(monitor.count("EVALSHA"), 3U + static_cast<unsigned>(beats) * waiters);
+  EXPECT_LE(monitor.count("EVALSHA"), 3U + waiters) << "heartbeats included";
+  go = true;
+  for (auto& each : threads) each.join();
+}
+
+TEST(Fair, TheNextInLineHearsOfADeletionAndOfAnExpiry) {
+  RedisServer server;
+  Client client{server.uri(), patient};
+  std::chrono::milliseconds total = 0ms;
+  for (const bool deleted : {true, false, true, false}) {
+    server.command({"SET", "name", "somebody"});
+    const long long before = server.command_calls("client|caching");
+    std::thread waiter([&] { EXPECT_TRUE(Lock(client, "name", 20s, fair)); });
+    // Twice for its own key, and once for the name.
+    ASSERT_TRUE(eventually([&] { return server.command_calls("client|caching") >= before + 3; }));
+    total += elapsed([&] {
+      if (deleted) {
+        server.command({"DEL", "name"});
+      } else {
+        server.command({"PEXPIRE", "name", "20"});
+      }
+      waiter.join();
+    });
+  }
+  EXPECT_LT(total, 1500ms) << "the timer looks once a second";
+}
+
+TEST(Fair, MintsFencingTokensThatGrow) {
+  RedisServer server;
+  Client client{server.uri(), patient}, other{server.uri(), patient};
+  LockOptions options = fair;
+  options.fencing = true;
+  std::vector<std::uint64_t> fences;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 6; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 10; ++i) {
+        const Lock lock{t % 2 == 0 ? client : other, "name", options};
+        fences.push_back(static_cast<std::uint64_t>(lock.fencing_token()));
+      }
+    });
+  }
+  for (auto& each : threads) each.join();
+  ASSERT_EQ(fences.size(), 60U);
+  for (std::size_t i = 1; i < fences.size(); ++i) EXPECT_GT(fences[i], fences[i - 1]);
+  server.command({"SET", "{name}:fence", "nonsense"});
+  EXPECT_THROW(Lock(client, "name", options), ServerError);
+  EXPECT_FALSE(server.exists("name"));
+}
+
+TEST(Fair, MayKeepTheNameForAWhile) {
+  RedisServer server;
+  Client client{server.uri(), patient};
+  LockOptions options = fair;
+  options.hold_at_least = 200ms;
+  Lock{client, "name", options}.unlock();
+  EXPECT_TRUE(server.exists("name"));
+  EXPECT_GE(elapsed([&] { EXPECT_TRUE(Lock(client, "name", 20s, fair)); }), 100ms);
+}
+
+TEST(Fair, IsKeptByManyProcesses) {
+  constexpr int processes = 6, turns = 40;
+  RedisServer server;
+  std::vector<Process> children;
+  for (int p = 0; p < processes; ++p) {
+    children.push_back(Process::fork([&, p] {
+      Client client{server.uri(), patient};
+      int errors = 0;
+      while (!server.exists("stop")) {
+        const Lock lock{client, "name", {.fair = true}};
+        if (server.command({"INCR", "inside"}).integer != 1) ++errors;
+        server.command({"INCR", "count " + std::to_string(p)});
+        std::this_thread::sleep_for(1ms);
+        server.command({"DECR", "inside"});
+      }
+      return errors;
+    }));
+  }
+  const auto count = [&](int p) { return std::stoi(server.get("count " + std::to_string(p)).value_or("0")); };
+  EXPECT_TRUE(eventually(
+      [&] {
+        for (int p = 0; p < processes; ++p) {
+          if (count(p) < turns) return false;
+        }
+        return true;
+      },
+      60s));
+  int least = count(0), most = count(0);
+  for (int p = 1; p < processes; ++p) {
+    least = std::min(least, count(p));
+    most = std::max(most, count(p));
+  }
+  EXPECT_LE(most, least + turns) << "while they started they may come apart, and not after";
+  server.command({"SET", "stop", "1"});
+  for (auto& child : children) EXPECT_EQ(child.wait(90s), (ExitStatus{true, 0, 0})) << child.output();
+}
+
+}  // namespace
+}  // namespace redlock::testing
