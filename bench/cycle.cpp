@@ -7,7 +7,6 @@
 //
 // The two run in turn, a few cycles each, over connections of the same kind, so that noise hits both.
 #include <benchmark/benchmark.h>
-#include <hiredis/hiredis.h>
 
 #include <atomic>
 #include <chrono>
@@ -17,59 +16,12 @@
 #include <new>
 #include <string>
 
+#include "raw.hpp"
 #include "redlock/redlock.hpp"
 
 namespace {
 
 std::atomic<std::size_t> allocations = 0;
-
-struct FreeContext {
-  void operator()(redisContext* context) const { redisFree(context); }
-};
-using Context = std::unique_ptr<redisContext, FreeContext>;
-
-std::string address(const char* variable) {
-  const char* value = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): nothing else runs yet
-  if (value == nullptr) throw std::runtime_error(std::string("set ") + variable + ", or use bench/run");
-  return value;
-}
-
-Context connect(const redlock::Uri& uri) {
-  Context context(uri.is_unix() ? redisConnectUnix(uri.path().c_str()) : redisConnect(uri.host().c_str(), uri.port()));
-  if (!context || context->err != 0) throw std::runtime_error("hiredis cannot connect to " + uri.text());
-  return context;
-}
-
-// The floor: SET and EVALSHA as the library sends them, words and lengths, no formatting.
-class RawLoop {
- public:
-  explicit RawLoop(const redlock::Uri& uri) : context_(connect(uri)) {
-    run({"EVAL", std::string(script.text), "1", "bench:raw", token});  // so that EVALSHA knows it
-  }
-
-  void cycle() {
-    run(set_);
-    run(release_);
-  }
-
- private:
-  static constexpr redlock::detail::Script script = redlock::detail::scripts::release;
-  static constexpr const char* token = "8a2d5bd8-6d3f-4a55-9a3f-0d7f5d3c5a11";
-
-  void run(const std::vector<std::string>& words) {
-    const char* texts[8];
-    std::size_t lengths[8];
-    for (std::size_t i = 0; i < words.size(); ++i) {
-      texts[i] = words[i].data();
-      lengths[i] = words[i].size();
-    }
-    freeReplyObject(redisCommandArgv(context_.get(), static_cast<int>(words.size()), texts, lengths));
-  }
-
-  Context context_;
-  const std::vector<std::string> set_ = {"SET", "bench:raw", token, "NX", "PX", "30000"};
-  const std::vector<std::string> release_ = {"EVALSHA", std::string(script.sha1), "1", "bench:raw", token};
-};
 
 template <class Cycle>
 std::chrono::nanoseconds measure(int cycles, Cycle cycle) {
@@ -82,8 +34,8 @@ std::chrono::nanoseconds measure(int cycles, Cycle cycle) {
 template <class MakeCycle>
 void against_floor(benchmark::State& state, const char* variable, MakeCycle make_cycle) {
   constexpr int cycles = 10;
-  const std::string uri = address(variable);
-  RawLoop raw{redlock::Uri(uri)};
+  const std::string uri = bench::address(variable);
+  bench::RawLoop raw{redlock::Uri(uri)};
   redlock::Client client{uri};
   auto cycle = make_cycle(client);
   measure(100, cycle);
@@ -125,11 +77,19 @@ void fenced(benchmark::State& state, const char* variable) {
   });
 }
 
+// Without waiting for the answer of the release.
+void posted(benchmark::State& state, const char* variable) {
+  against_floor(state, variable, [](redlock::Client& client) {
+    return [&client] { const redlock::Lock lock{client, "bench:posted", {.await_release = false}}; };
+  });
+}
+
 BENCHMARK_CAPTURE(uncontended, tcp, "REDLOCK_BENCH_TCP")->UseManualTime()->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(uncontended, unix, "REDLOCK_BENCH_UNIX")->UseManualTime()->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(scoped, tcp, "REDLOCK_BENCH_TCP")->UseManualTime()->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(scoped, unix, "REDLOCK_BENCH_UNIX")->UseManualTime()->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(fenced, tcp, "REDLOCK_BENCH_TCP")->UseManualTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(posted, tcp, "REDLOCK_BENCH_TCP")->UseManualTime()->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 
