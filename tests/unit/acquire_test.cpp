@@ -346,16 +346,23 @@ TEST_F(AcquirerTest, a_block_of_fencing_tokens_is_reserved_where_somebody_may_fo
   EXPECT_EQ(block(false, true), 1U);
 }
 
-TEST_F(AcquirerTest, what_was_passed_on_is_taken_without_asking) {
+// Behind a holder of this process, who has it for 20 s.
+struct PassedOnTest : AcquirerTest {
+  PassedOnTest() {
+    lease->terms.name = "job";
+    lease->begin(start + 20s);
+    turnstile.hold(lease, start);
+  }
+  void pass_on() { EXPECT_TRUE(turnstile.pass(wanted, *lease, theirs, start + 20s, clock.now())); }
+
   const Wanted wanted{.name = "job", .ttl = 30s};
-  const auto lease = std::make_shared<Lease>();
-  lease->terms.name = "job";
-  lease->begin(start + 20s);
-  turnstile.hold(lease, start);
-  Turnstile::Place place(turnstile, wanted, start);
+  const std::shared_ptr<Lease> lease = std::make_shared<Lease>();
   const Grant theirs{.token = OwnerToken::generate(), .sent = start, .until = start + 20s};
-  clock.at(5ms, [&] { EXPECT_TRUE(turnstile.pass(wanted, *lease, theirs, start + 20s, clock.now())); });
-  const auto grant = Acquirer{store, clock, chaser, counters, token_source}.acquire(wanted, {.wait = 1s}, -1, place);
+};
+
+TEST_F(PassedOnTest, what_was_passed_on_is_taken_without_asking) {
+  clock.at(5ms, [&] { pass_on(); });
+  const auto grant = acquire(1s);
   ASSERT_TRUE(grant);
   EXPECT_EQ(grant->token, theirs.token);
   EXPECT_EQ(grant->until, start + 20s);
@@ -363,19 +370,12 @@ TEST_F(AcquirerTest, what_was_passed_on_is_taken_without_asking) {
   EXPECT_TRUE(store.requests().empty());
 }
 
-TEST_F(AcquirerTest, what_was_passed_on_too_late_is_given_back_and_asked_for_anew) {
-  const Wanted wanted{.name = "job", .ttl = 30s};
-  const auto lease = std::make_shared<Lease>();
-  lease->terms.name = "job";
-  lease->begin(start + 20s);
-  turnstile.hold(lease, start);
-  Turnstile::Place place(turnstile, wanted, start);
-  const Grant theirs{.token = OwnerToken::generate(), .sent = start, .until = start + 20s};
+TEST_F(PassedOnTest, what_was_passed_on_too_late_is_given_back_and_asked_for_anew) {
   clock.at(5ms, [&] {
-    EXPECT_TRUE(turnstile.pass(wanted, *lease, theirs, start + 20s, clock.now()));
+    pass_on();
     clock.advance(20s);
   });
-  const auto grant = Acquirer{store, clock, chaser, counters, token_source}.acquire(wanted, {.wait = 1h}, -1, place);
+  const auto grant = acquire(1h);
   ASSERT_TRUE(grant);
   EXPECT_NE(grant->token, theirs.token);
   ASSERT_EQ(chaser.leftovers.size(), 1U);

@@ -32,6 +32,12 @@ struct TurnstileTest : ::testing::Test {
   static Acquisition acquisition(std::chrono::nanoseconds wait = forever) {
     return {{.wait = wait, .retry_for = 10s}, 2s, start};
   }
+  // Makes it a head that found the name held by "a".
+  void find_held(Place& place, Acquisition& mine) {
+    ASSERT_EQ(place.look(mine, start), Role::head);
+    for (int i = 0; i < 2; ++i) mine.answered(held_by("a"), start, start, 0.5);
+    place.report(mine, {}, false);
+  }
   Role look(Place& place, TimePoint now = start) {
     Acquisition unused = acquisition();
     return place.look(unused, now);
@@ -196,9 +202,7 @@ TEST_F(TurnstileTest, a_head_that_heard_the_bell_and_leaves_leaves_it_to_the_nex
   std::optional<Place> first(std::in_place, turnstile, wanted, start);
   Place second(turnstile, wanted, start);
   Acquisition mine = acquisition(), next = acquisition();
-  ASSERT_EQ(first->look(mine, start), Role::head);
-  for (int i = 0; i < 2; ++i) mine.answered(held_by("a"), start, start, 0.5);
-  first->report(mine, {}, false);
+  find_held(*first, mine);
   turnstile.ring("job");
   ASSERT_EQ(first->look(mine, start), Role::head);
   first.reset();
@@ -243,9 +247,7 @@ TEST_F(TurnstileTest, the_next_head_goes_on_where_the_last_one_stood) {
   std::optional<Place> first(std::in_place, turnstile, wanted, start);
   Place second(turnstile, wanted, start);
   Acquisition mine = acquisition(), next = acquisition();
-  ASSERT_EQ(first->look(mine, start), Role::head);
-  for (int i = 0; i < 2; ++i) mine.answered(held_by("a"), start, start, 0.5);
-  first->report(mine, {}, false);
+  find_held(*first, mine);
   first.reset();
   ASSERT_EQ(second.look(next, start + 100us), Role::head);
   EXPECT_EQ(next.next(start + 100us), Next::pause) << "no attempt only because somebody else gave up";
@@ -377,7 +379,6 @@ TEST_F(PassTest, what_came_too_late_leaves_one_first_in_the_queue) {
   ASSERT_EQ(look(place), Role::passed);
   EXPECT_EQ(place.take(start + 30s).until, start + 30s);
   EXPECT_EQ(look(place), Role::head);
-  EXPECT_FALSE(turnstile.is_taken("other", start));
 }
 
 TEST_F(PassTest, one_that_leaves_hands_it_to_the_next) {

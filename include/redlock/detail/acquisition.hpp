@@ -122,7 +122,7 @@ class Acquisition {
     if (answer.kind == Answer::Kind::yes) return;
     learn(answer);
     const bool is_in_line = answer.rank.value_or(0) > 0;  // and hears when it is its turn
-    if ((!first || is_in_line) && !(answer.vanished && !is_in_line)) pace_.resume += pause(answer, now, fraction);
+    if (is_in_line || (!first && !answer.vanished)) pace_.resume += pause(answer, now, fraction);
     if (is_bounded() && end_ - pace_.resume < 2 * (now - answer.sent))
       pace_.resume = end_;  // no time for one more round trip
   }
@@ -173,12 +173,12 @@ class Acquisition {
   }
 
   std::chrono::nanoseconds pause(const Answer& answer, TimePoint now, double fraction) noexcept {
+    // It is free and the first in its queue does not take it: that one may be dead, and is out of it soon.
+    if (answer.vanished && answer.rank == 1) return blind_poll_cap;
     // The random part keeps clients apart that were woken together.
     std::chrono::nanoseconds pause = answer.registered
                                          ? poll_cap + std::chrono::nanoseconds(static_cast<long>(fraction * 50e6))
                                          : pace_.polls.next(fraction);
-    // It is free and the first in its queue does not take it: that one may be dead, and is out of it soon.
-    if (answer.vanished && answer.rank == 1) return blind_poll_cap;
     if (answer.holder_ttl && answer.rank.value_or(0) == 0)
       pause = std::min<std::chrono::nanoseconds>(pause, *answer.holder_ttl + std::chrono::milliseconds(1));
     // Not past the end: a lock that becomes free shortly before it is still seen.

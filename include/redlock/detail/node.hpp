@@ -1,8 +1,5 @@
 #pragma once
 
-#include <poll.h>
-
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -10,8 +7,9 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <span>
-#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 

@@ -5,11 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <exception>
-#include <limits>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
