@@ -78,8 +78,9 @@ struct LockOptions {
   bool fencing = false;
 
   // First come, first served, across processes: waiters queue in Redis, in keys beside the lock's that go with the last of
-  // them. One that died loses its place within 2 s. A try without a wait neither queues nor overtakes; an ordinary lock on
-  // the same name may take it when it expires, or with an attempt of its own when it becomes free.
+  // them. One that died loses its place within 2 s. A try without a wait neither queues nor overtakes. While others wait,
+  // unlock() reserves the name for the next in line, for 2 s; an ordinary lock on the same name may come first where that
+  // or a lease expires, and where an ordinary lock, which knows of no queue, gives the name back.
   bool fair = false;
 
   // After unlock the name stays taken until this long after the acquisition, for jobs that must not run twice within

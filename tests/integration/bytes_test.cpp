@@ -13,7 +13,7 @@
 #include "support/monitor.hpp"
 #include "support/redis_server.hpp"
 
-namespace redlock::testing {
+namespace redlock::testing::bytes_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -188,4 +188,4 @@ TEST(Names, AreOneWordOfEachCommand) {
 }
 
 }  // namespace
-}  // namespace redlock::testing
+}  // namespace redlock::testing::bytes_test

@@ -28,7 +28,7 @@
 #include "support/process.hpp"
 #include "support/redis_server.hpp"
 
-namespace redlock::testing {
+namespace redlock::testing::chase_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -591,4 +591,4 @@ TEST(Chase, ReleaseThatBrokeTwiceIsTriedOnceMoreBeforeTheClientIsGone) {
 }
 
 }  // namespace
-}  // namespace redlock::testing
+}  // namespace redlock::testing::chase_test

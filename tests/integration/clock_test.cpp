@@ -23,7 +23,7 @@
 
 // Clocks that jump, and processes that stand still.
 
-namespace redlock::testing {
+namespace redlock::testing::clock_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -209,4 +209,4 @@ TEST(Clock, AHolderThatWasFrozenPastItsTtlKnowsAtOnce) {
 }
 
 }  // namespace
-}  // namespace redlock::testing
+}  // namespace redlock::testing::clock_test

@@ -36,7 +36,7 @@
 #include "support/process.hpp"
 #include "support/redis_server.hpp"
 
-namespace redlock::testing {
+namespace redlock::testing::connection_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -821,4 +821,4 @@ TEST(Descriptors, OfTheLibraryAreNotInheritedByOtherPrograms) {
 }
 
 }  // namespace
-}  // namespace redlock::testing
+}  // namespace redlock::testing::connection_test

@@ -1,6 +1,7 @@
 // First come, first served, across processes.
 
 #include <gtest/gtest.h>
+#include <redlock/detail/scripts/fair.hpp>
 #include <redlock/redlock.hpp>
 
 #include <algorithm>
@@ -18,7 +19,7 @@
 #include "support/process.hpp"
 #include "support/redis_server.hpp"
 
-namespace redlock::testing {
+namespace redlock::testing::fair_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -32,9 +33,10 @@ long long server_time(RedisServer& server) {
   return std::stoll(time.elements.at(0).text) * 1000 + std::stoll(time.elements.at(1).text) / 1000;
 }
 // Somebody in the queue who is not heard of any more.
-void queue_a_ghost(RedisServer& server) {
-  server.command({"ZADD", "{name}:queue", "0", "ghost"});
-  server.command({"ZADD", "{name}:queue:alive", std::to_string(server_time(server)), "ghost"});
+void queue_a_ghost(RedisServer& server, const std::string& id = "ghost") {
+  const long long place = queued(server);
+  server.command({"ZADD", "{name}:queue", std::to_string(place), id});
+  server.command({"ZADD", "{name}:queue:alive", std::to_string(server_time(server)), id});
 }
 [[nodiscard]] bool nothing_left(RedisServer& server) {
   return eventually([&] { return server.command({"DBSIZE"}).integer == 0; });
@@ -100,6 +102,61 @@ TEST(Fair, WhoeverIsNotHeardOfForTwoSecondsHasLeft) {
   EXPECT_GE(took, 1500ms);
   EXPECT_LT(took, 6s);
   EXPECT_TRUE(nothing_left(server));
+}
+
+TEST(Fair, NoOtherLockComesBetweenAReleaseAndTheNextInLine) {
+  RedisServer server;
+  Client client{server.uri()}, other{server.uri()};
+  Lock held{client, "name", fair};
+  queue_a_ghost(server);
+  EXPECT_EQ(held.unlock(), UnlockResult::released);
+  EXPECT_EQ(server.get("name"), "next:{name}:queue:ghost");
+  EXPECT_FALSE(Lock(other, "name", std::try_to_lock));
+  EXPECT_EQ(server.get("{name}:queue:ghost"), "1") << "that one is told";
+  EXPECT_LE(server.pttl("name"), 2000);
+  // The one it is kept for is dead. Others get it once that is known, or when the reservation has expired.
+  EXPECT_LT(elapsed([&] { EXPECT_TRUE(Lock(other, "name", 20s)); }), 4s);
+}
+
+TEST(Fair, WhatIsReservedForOneThatLeavesGoesToTheNextOrIsFree) {
+  RedisServer server;
+  Client client{server.uri()};
+  const auto leave = [&](const std::string& who) {
+    return server.command({"EVAL", std::string(detail::scripts::release_fair.text), "3", "name", "{name}:queue",
+                           "{name}:queue:alive", who, who, "2000"});
+  };
+  Lock held{client, "name", fair};
+  queue_a_ghost(server, "first");
+  queue_a_ghost(server, "second");
+  held.unlock();
+  EXPECT_EQ(server.get("name"), "next:{name}:queue:first");
+  EXPECT_EQ(leave("second").integer, 0);
+  EXPECT_EQ(server.get("name"), "next:{name}:queue:first") << "not that one's";
+  queue_a_ghost(server, "second");
+  EXPECT_EQ(leave("first").integer, 0);
+  EXPECT_EQ(server.get("name"), "next:{name}:queue:second");
+  EXPECT_EQ(leave("second").integer, 0);
+  EXPECT_EQ(server.command({"DBSIZE"}).integer, 0);
+}
+
+TEST(Fair, AHolderOfAnotherKindIsWaitedForWhateverItsTokenLooksLike) {
+  RedisServer server;
+  Client client{server.uri()};
+  server.command({"SET", "name", "next:somebody"});
+  EXPECT_FALSE(Lock(client, "name", std::try_to_lock, fair));
+  EXPECT_FALSE(Lock(client, "name", 50ms, fair));
+  EXPECT_EQ(server.get("name"), "next:somebody");
+}
+
+// Everybody who was waiting seems silent for an hour.
+TEST(Fair, SurvivesAJumpOfTheServersClock) {
+  RedisServer server;
+  Client client{server.uri()};
+  for (const long long jump : {-3'600'000, 3'600'000}) {
+    queue_a_ghost(server);
+    server.command({"ZADD", "{name}:queue:alive", std::to_string(server_time(server) + jump), "ghost"});
+    EXPECT_TRUE(Lock(client, "name", std::try_to_lock, fair));
+  }
 }
 
 TEST(Fair, AWaiterThatIsKilledLosesItsPlace) {
@@ -279,4 +336,4 @@ TEST(Fair, IsKeptByManyProcesses) {
 }
 
 }  // namespace
-}  // namespace redlock::testing
+}  // namespace redlock::testing::fair_test

@@ -22,7 +22,7 @@
 #include "support/quiet.hpp"
 #include "support/redis_server.hpp"
 
-namespace redlock::testing {
+namespace redlock::testing::handoff_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -356,4 +356,4 @@ TEST(Handoff, ManyThreadsOfSeveralProcessesAskOncePerProcessAndRelease) {
 }
 
 }  // namespace
-}  // namespace redlock::testing
+}  // namespace redlock::testing::handoff_test

@@ -31,7 +31,7 @@
 
 // The lock as its user sees it, the bytes that it sends, and what each option changes.
 
-namespace redlock::testing {
+namespace redlock::testing::lock_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -1583,4 +1583,4 @@ TEST(LockAddress, UserAndPassword) {
 }
 
 }  // namespace
-}  // namespace redlock::testing
+}  // namespace redlock::testing::lock_test

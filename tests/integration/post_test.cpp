@@ -19,7 +19,7 @@
 #include "support/process.hpp"
 #include "support/redis_server.hpp"
 
-namespace redlock::testing {
+namespace redlock::testing::post_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -188,4 +188,4 @@ TEST(Post, AWaiterOfThisProcessGetsTheLock) {
 }
 
 }  // namespace
-}  // namespace redlock::testing
+}  // namespace redlock::testing::post_test

@@ -33,7 +33,7 @@
 #include "support/process.hpp"
 #include "support/redis_server.hpp"
 
-namespace redlock::testing {
+namespace redlock::testing::process_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -584,4 +584,4 @@ TEST(Threads, LockMayMoveBetweenThem) {
 }
 
 }  // namespace
-}  // namespace redlock::testing
+}  // namespace redlock::testing::process_test

@@ -34,7 +34,7 @@
 
 // Renewals: that they go on, that they end with the lock, and what becomes of it when they fail.
 
-namespace redlock::testing {
+namespace redlock::testing::renew_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -552,4 +552,4 @@ TEST(RenewMany, EachHoldHasTheTermsOfItsOwnCall) {
 }
 
 }  // namespace
-}  // namespace redlock::testing
+}  // namespace redlock::testing::renew_test

@@ -13,7 +13,7 @@
 #include "support/fake_server.hpp"
 #include "support/redis_server.hpp"
 
-namespace redlock::testing {
+namespace redlock::testing::scripts_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -126,4 +126,4 @@ TEST(Scripts, ARefusedReleaseIsRepeated) {
 }
 
 }  // namespace
-}  // namespace redlock::testing
+}  // namespace redlock::testing::scripts_test

@@ -24,7 +24,7 @@
 
 // The length of a lease at its limits: none, for ever, and what is left of it when its holder is gone.
 
-namespace redlock::testing {
+namespace redlock::testing::ttl_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -200,4 +200,4 @@ TEST(Ttl, WithoutWatchdogIsTheLongestThatAStuckHolderKeepsIt) {
 }
 
 }  // namespace
-}  // namespace redlock::testing
+}  // namespace redlock::testing::ttl_test

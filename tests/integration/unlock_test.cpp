@@ -32,7 +32,7 @@
 // Giving a lock back: over a bad network, from a server that is gone, too late, and with scripts, keys or commands that the
 // server does not have.
 
-namespace redlock::testing {
+namespace redlock::testing::unlock_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -570,4 +570,4 @@ TEST(UnlockScripts, AServerWithoutClientAndInfoIsNoObstacle) {
 }
 
 }  // namespace
-}  // namespace redlock::testing
+}  // namespace redlock::testing::unlock_test

@@ -30,7 +30,7 @@
 #include "support/process.hpp"
 #include "support/redis_server.hpp"
 
-namespace redlock::testing {
+namespace redlock::testing::wait_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -725,4 +725,4 @@ TEST(Turns, OfSixteenThreadsInFourProcessesAllComeAndNeverTwoAtOnce) {
 }
 
 }  // namespace
-}  // namespace redlock::testing
+}  // namespace redlock::testing::wait_test

@@ -23,7 +23,7 @@
 #include "support/process.hpp"
 #include "support/redis_server.hpp"
 
-namespace redlock::testing {
+namespace redlock::testing::wakeup_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -422,4 +422,4 @@ TEST(Wakeup, WithAFullTrackingTableIsRare) {
 }
 
 }  // namespace
-}  // namespace redlock::testing
+}  // namespace redlock::testing::wakeup_test

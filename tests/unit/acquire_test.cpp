@@ -13,7 +13,7 @@
 #include "redlock/detail/file.hpp"
 #include "thrown.hpp"
 
-namespace redlock::detail {
+namespace redlock::detail::acquire_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -384,4 +384,4 @@ TEST_F(PassedOnTest, what_was_passed_on_too_late_is_given_back_and_asked_for_ane
 }
 
 }  // namespace
-}  // namespace redlock::detail
+}  // namespace redlock::detail::acquire_test

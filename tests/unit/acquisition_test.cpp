@@ -10,7 +10,7 @@
 
 #include "fakes.hpp"
 
-namespace redlock::detail {
+namespace redlock::detail::acquisition_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -352,9 +352,9 @@ TEST_F(RingTest, a_name_that_is_free_by_the_time_of_the_look_is_asked_for_at_onc
 }
 
 // Its turn does not come with the end of the holder's ttl; it makes itself heard meanwhile.
-TEST_F(RingTest, in_the_queue_of_a_fair_lock_only_the_next_in_line_counts_on_the_holders_end) {
+TEST_F(RingTest, in_the_queue_of_a_fair_lock_the_first_two_count_on_the_end_of_those_before) {
   const auto in_line = [](std::int64_t rank) {
-    Answer answer = held_by("a", 30ms);
+    Answer answer = held_by("", 30ms);
     answer.rank = rank;
     return answer;
   };
@@ -364,15 +364,33 @@ TEST_F(RingTest, in_the_queue_of_a_fair_lock_only_the_next_in_line_counts_on_the
   EXPECT_EQ(third.pause_until(), start + 1s);
   EXPECT_EQ(third.pace().rank, 2);
   Acquisition second = endless(10s);
-  Answer nobody = in_line(1);
-  nobody.vanished = true;
-  answer(second, std::move(nobody));
-  EXPECT_EQ(second.pause_until(), start + 100ms) << "the first may be dead";
-  Acquisition next = endless(10s);
-  answer(next, in_line(0));
-  EXPECT_EQ(next.next(start), Next::attempt) << "to hear of the name itself";
-  answer(next, in_line(0));
-  EXPECT_EQ(next.pause_until(), start + 31ms);
+  answer(second, in_line(1));
+  EXPECT_EQ(second.pause_until(), start + 31ms) << "the first may be dead";
+  Answer told = in_line(1);
+  told.vanished = true;
+  answer(second, std::move(told));
+  EXPECT_EQ(second.next(start), Next::attempt) << "it is its turn";
+  answer(second, in_line(0));
+  EXPECT_EQ(second.next(start), Next::attempt) << "to hear of the name itself";
+  answer(second, in_line(0));
+  EXPECT_EQ(second.pause_until(), start + 31ms);
+}
+
+TEST_F(RingTest, in_the_queue_of_a_fair_lock_the_pause_after_rings_for_nothing_grows_until_it_moves_up) {
+  Acquisition acquisition = endless(10s);
+  const auto rung = [&](std::int64_t rank) {
+    acquisition.rung(start, 0);
+    Answer answer = held_by("", 30s);
+    answer.rank = rank;
+    RingTest::answer(acquisition, std::move(answer));
+    acquisition.rung(start, 0);
+    return acquisition.pause_until() - start;
+  };
+  EXPECT_EQ(rung(3), 0ms);
+  EXPECT_EQ(rung(3), 1ms);
+  EXPECT_EQ(rung(3), 2ms);
+  EXPECT_EQ(rung(3), 4ms);
+  EXPECT_EQ(rung(2), 1ms);
 }
 
 TEST_F(RingTest, a_rest_is_over_when_it_is_over) {
@@ -412,4 +430,4 @@ TEST_F(RingTest, an_outage_that_others_saw_counts_from_ones_own_beginning) {
 }
 
 }  // namespace
-}  // namespace redlock::detail
+}  // namespace redlock::detail::acquisition_test

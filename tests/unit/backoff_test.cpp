@@ -7,7 +7,7 @@
 
 #include "redlock/detail/random.hpp"
 
-namespace redlock::detail {
+namespace redlock::detail::backoff_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -57,4 +57,4 @@ TEST(RandomFraction, is_in_its_range_and_not_always_the_same) {
 }
 
 }  // namespace
-}  // namespace redlock::detail
+}  // namespace redlock::detail::backoff_test

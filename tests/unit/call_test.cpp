@@ -8,7 +8,7 @@
 
 #include "fakes.hpp"
 
-namespace redlock::detail {
+namespace redlock::detail::call_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -84,4 +84,4 @@ TEST(CallTest, no_raise_is_lost_between_two_threads) {
 }
 
 }  // namespace
-}  // namespace redlock::detail
+}  // namespace redlock::detail::call_test

@@ -12,7 +12,7 @@
 
 #include "fakes.hpp"
 
-namespace redlock::detail {
+namespace redlock::detail::chase_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -271,4 +271,4 @@ TEST_F(ChaseTest, what_could_not_be_submitted_is_tried_later) {
 }
 
 }  // namespace
-}  // namespace redlock::detail
+}  // namespace redlock::detail::chase_test

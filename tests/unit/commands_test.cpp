@@ -11,7 +11,7 @@
 
 #include "thrown.hpp"
 
-namespace redlock::detail {
+namespace redlock::detail::commands_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -119,12 +119,10 @@ TEST(Commands, a_fair_waiter_registers_its_own_key_and_as_the_next_in_line_the_n
     ASSERT_EQ(script.size(), 11U);
     script.back() = "proposal";
     std::vector<Words> expected = {{"EVALSHA", std::string(scripts::acquire_fair.sha1), "3", "job", "{job}:queue",
-                                    "{job}:queue:alive", "me", "30000", "id", "2000", "proposal"},
+                                    "{job}:queue:alive", "me", "id", "2000", "30000", "proposal"},
                                    {"CLIENT", "CACHING", "YES"},
-                                   {"GET", "{job}:queue:id"},
-                                   {"GET", "job"},
-                                   {"PTTL", "job"}};
-    if (is_next) expected.insert(expected.begin() + 3, {"CLIENT", "CACHING", "YES"});
+                                   {"GET", "{job}:queue:id"}};
+    if (is_next) expected.insert(expected.end(), {{"CLIENT", "CACHING", "YES"}, {"GET", "job"}});
     EXPECT_EQ(written, expected);
   }
 }
@@ -306,9 +304,11 @@ TEST(Interpreter, a_name_is_registered_where_tracking_is_not_refused) {
 TEST(Interpreter, a_fair_attempt_is_granted_or_queued_or_neither) {
   Request request = acquire;
   request.queue_key = "{job}:queue";
-  const Answer queued = answer(request, ":3\r\n$5\r\nother\r\n:1500\r\n");
+  const Answer queued = answer(request, "*2\r\n:3\r\n:1500\r\n");
   EXPECT_EQ(queued.kind, Kind::no);
   EXPECT_EQ(queued.rank, 3);
+  EXPECT_EQ(queued.holder_ttl, 1500ms);
+  EXPECT_EQ(answer(request, "*2\r\n:0\r\n:-1\r\n").holder_ttl, std::nullopt);
   request.verb = Verb::try_acquire;
   EXPECT_EQ(answer(request, "$1\r\n0\r\n").kind, Kind::yes);
   EXPECT_EQ(answer(request, "$-1\r\n").kind, Kind::no);
@@ -424,4 +424,4 @@ TEST(Interpreter, a_script_that_the_server_forgot_is_no_answer_yet) {
 }
 
 }  // namespace
-}  // namespace redlock::detail
+}  // namespace redlock::detail::commands_test

@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-namespace redlock::detail {
+namespace redlock::detail::counters_test {
 namespace {
 
 TEST(Counters, each_has_its_place_in_the_snapshot) {
@@ -54,4 +54,4 @@ TEST(Counters, count_from_several_threads) {
 }
 
 }  // namespace
-}  // namespace redlock::detail
+}  // namespace redlock::detail::counters_test

@@ -6,7 +6,7 @@
 #include <climits>
 #include <limits>
 
-namespace redlock::detail {
+namespace redlock::detail::deadline_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -123,4 +123,4 @@ TEST(RenewalDue, is_a_third_of_the_ttl_after_the_grant) {
 }
 
 }  // namespace
-}  // namespace redlock::detail
+}  // namespace redlock::detail::deadline_test

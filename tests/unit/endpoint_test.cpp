@@ -9,7 +9,7 @@
 
 #include "thrown.hpp"
 
-namespace redlock::detail {
+namespace redlock::detail::endpoint_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -72,4 +72,4 @@ TEST(Endpoint, of_a_number_or_a_unix_socket_needs_no_look_up) {
 }
 
 }  // namespace
-}  // namespace redlock::detail
+}  // namespace redlock::detail::endpoint_test

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace redlock {
+namespace redlock::error_test {
 namespace {
 
 static_assert(std::is_error_code_enum_v<errc>);
@@ -149,4 +149,4 @@ TEST(ErrorKind, is_told_by_the_first_word_of_an_answer) {
 }
 
 }  // namespace
-}  // namespace redlock
+}  // namespace redlock::error_test

@@ -9,7 +9,7 @@
 
 #include "thrown.hpp"
 
-namespace redlock::detail {
+namespace redlock::detail::exchange_test {
 namespace {
 
 using testing::contains;
@@ -183,4 +183,4 @@ TEST(Exchange, stays_refused_after_the_first_bad_byte) {
 }
 
 }  // namespace
-}  // namespace redlock::detail
+}  // namespace redlock::detail::exchange_test

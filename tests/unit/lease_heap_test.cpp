@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace redlock::detail {
+namespace redlock::detail::lease_heap_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -130,4 +130,4 @@ TEST(LeaseHeap, does_what_a_multiset_does) {
 }
 
 }  // namespace
-}  // namespace redlock::detail
+}  // namespace redlock::detail::lease_heap_test

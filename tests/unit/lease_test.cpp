@@ -16,7 +16,7 @@
 
 #include "redlock/detail/deadline.hpp"
 
-namespace redlock::detail {
+namespace redlock::detail::lease_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -302,4 +302,4 @@ TEST_F(LeaseTest, one_thread_extends_while_others_look) {
 }
 
 }  // namespace
-}  // namespace redlock::detail
+}  // namespace redlock::detail::lease_test

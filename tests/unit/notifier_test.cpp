@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-namespace redlock::detail {
+namespace redlock::detail::notifier_test {
 namespace {
 
 const auto nothing_to_keep = std::make_shared<int>();
@@ -90,4 +90,4 @@ TEST(Notifier, stopped_from_inside_of_a_callback_does_not_wait_for_itself) {
 }
 
 }  // namespace
-}  // namespace redlock::detail
+}  // namespace redlock::detail::notifier_test

@@ -7,7 +7,7 @@
 
 #include "thrown.hpp"
 
-namespace redlock {
+namespace redlock::options_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -110,4 +110,4 @@ TEST(ClientOptions, client_name_is_printable_ascii_without_blanks) {
 }
 
 }  // namespace
-}  // namespace redlock
+}  // namespace redlock::options_test

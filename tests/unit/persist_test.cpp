@@ -7,7 +7,7 @@
 
 #include "fakes.hpp"
 
-namespace redlock::detail {
+namespace redlock::detail::persist_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -110,4 +110,4 @@ TEST_F(PersistTest, only_a_broken_connection_is_stale) {
 }
 
 }  // namespace
-}  // namespace redlock::detail
+}  // namespace redlock::detail::persist_test

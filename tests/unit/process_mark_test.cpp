@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace redlock::detail {
+namespace redlock::detail::process_mark_test {
 namespace {
 
 TEST(ProcessMark, is_inherited_by_a_child_only) {
@@ -24,4 +24,4 @@ TEST(ProcessMark, is_inherited_by_a_child_only) {
 }
 
 }  // namespace
-}  // namespace redlock::detail
+}  // namespace redlock::detail::process_mark_test

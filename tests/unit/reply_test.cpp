@@ -11,7 +11,7 @@
 #include "redlock/detail/exchange.hpp"
 #include "thrown.hpp"
 
-namespace redlock {
+namespace redlock::reply_test {
 namespace {
 
 using testing::thrown;
@@ -83,4 +83,4 @@ TEST(Reply, asked_for_another_kind_throws) {
 }
 
 }  // namespace
-}  // namespace redlock
+}  // namespace redlock::reply_test

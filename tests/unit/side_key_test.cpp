@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace redlock::detail {
+namespace redlock::detail::side_key_test {
 namespace {
 
 static_assert(HashSlot::of("123456789") == 0x31C3, "the check value of CRC16/XMODEM; of one slot below 16384");
@@ -109,4 +109,4 @@ TEST(SideKey, is_shared_only_with_a_name_made_for_it) {
 }
 
 }  // namespace
-}  // namespace redlock::detail
+}  // namespace redlock::detail::side_key_test

@@ -10,7 +10,7 @@
 #include "redlock/detail/file.hpp"
 #include "thrown.hpp"
 
-namespace redlock::detail {
+namespace redlock::detail::store_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -114,4 +114,4 @@ TEST_F(StoreTest, an_answer_at_once_needs_no_waiting_whatever_the_stop_says) {
 }
 
 }  // namespace
-}  // namespace redlock::detail
+}  // namespace redlock::detail::store_test

@@ -7,7 +7,7 @@
 
 #include "thrown.hpp"
 
-namespace redlock {
+namespace redlock::text_test {
 namespace {
 
 using detail::checked_name;
@@ -68,4 +68,4 @@ TEST(CheckedName, refuses_a_longer_name_and_does_not_repeat_all_of_it) {
 }
 
 }  // namespace
-}  // namespace redlock
+}  // namespace redlock::text_test

@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-namespace redlock::detail {
+namespace redlock::detail::token_source_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -23,4 +23,4 @@ TEST(TokenSource, gives_no_token_twice) {
 }
 
 }  // namespace
-}  // namespace redlock::detail
+}  // namespace redlock::detail::token_source_test

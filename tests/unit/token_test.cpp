@@ -11,7 +11,7 @@
 
 #include "thrown.hpp"
 
-namespace redlock {
+namespace redlock::token_test {
 namespace {
 
 using testing::thrown;
@@ -109,4 +109,4 @@ TEST(FencingToken, prints_its_number) {
 }
 
 }  // namespace
-}  // namespace redlock
+}  // namespace redlock::token_test

@@ -9,7 +9,7 @@
 
 #include "fakes.hpp"
 
-namespace redlock::detail {
+namespace redlock::detail::turnstile_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -527,4 +527,4 @@ TEST_F(PassTest, who_is_next_behind_short_tenures_stays_awake_for_a_moment) {
 }
 
 }  // namespace
-}  // namespace redlock::detail
+}  // namespace redlock::detail::turnstile_test

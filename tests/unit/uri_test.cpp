@@ -11,7 +11,7 @@
 
 #include "thrown.hpp"
 
-namespace redlock {
+namespace redlock::uri_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -363,4 +363,4 @@ TEST(Uri, the_path_of_a_unix_socket_begins_behind_the_first_at_sign_and_slash) {
 }
 
 }  // namespace
-}  // namespace redlock
+}  // namespace redlock::uri_test

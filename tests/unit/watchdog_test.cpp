@@ -13,7 +13,7 @@
 
 #include "fakes.hpp"
 
-namespace redlock::detail {
+namespace redlock::detail::watchdog_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -479,4 +479,4 @@ TEST_F(WatchdogTest, a_lease_whose_loss_is_on_its_way_to_the_listener_is_not_fre
 }
 
 }  // namespace
-}  // namespace redlock::detail
+}  // namespace redlock::detail::watchdog_test

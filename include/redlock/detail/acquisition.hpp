@@ -115,14 +115,14 @@ class Acquisition {
     pace_.failing_since.reset();
     pace_.replaying = pace_.replayed = false;
     pace_.errors.reset();
-    const bool first = pace_.last != Pace::Last::held;
+    // Where nothing tells of the name yet. Who is in the queue of a fair lock hears of it when it is next.
+    const bool first = answer.rank ? *answer.rank == 0 && pace_.rank != 0 : pace_.last != Pace::Last::held;
     pace_.last = answer.kind == Answer::Kind::yes && now < valid ? Pace::Last::granted  // one that came after its own
                                                                  : Pace::Last::held;    // validity is none
     pace_.resume = now;
     if (answer.kind == Answer::Kind::yes) return;
     learn(answer);
-    const bool is_in_line = answer.rank.value_or(0) > 0;  // and hears when it is its turn
-    if (is_in_line || (!first && !answer.vanished)) pace_.resume += pause(answer, now, fraction);
+    if (!first && !answer.vanished) pace_.resume += pause(answer, now, fraction);
     if (is_bounded() && end_ - pace_.resume < 2 * (now - answer.sent))
       pace_.resume = end_;  // no time for one more round trip
   }
@@ -157,7 +157,8 @@ class Acquisition {
     constexpr auto resolution = std::chrono::milliseconds(5);
     const bool was_rung = std::exchange(pace_.rung, false);
     pace_.attempted = answer.sent;
-    pace_.rank = answer.rank;
+    if (std::exchange(pace_.rank, answer.rank) != answer.rank) pace_.shortest = {};
+    if (answer.rank.value_or(0) > 0 && was_rung && !answer.vanished) lengthen();
     if (answer.holder.empty()) return;
     const std::size_t holder = std::hash<std::string_view>{}(answer.holder);
     const TimePoint expiry = answer.holder_ttl ? answer.sent + *answer.holder_ttl : never;
@@ -166,20 +167,23 @@ class Acquisition {
       pace_.shortest = {};
       pace_.beaten = pace_.beaten || (was_rung && pace_.holder != 0);
     } else if (was_rung && !(pace_.expiry < never && expiry > pace_.expiry + resolution)) {
-      pace_.shortest = std::clamp<std::chrono::nanoseconds>(2 * pace_.shortest, std::chrono::milliseconds(1), poll_cap);
+      lengthen();
     }
     pace_.holder = holder;
     pace_.expiry = expiry;
   }
 
+  // It was rung for nothing.
+  void lengthen() noexcept {
+    pace_.shortest = std::clamp<std::chrono::nanoseconds>(2 * pace_.shortest, std::chrono::milliseconds(1), poll_cap);
+  }
+
   std::chrono::nanoseconds pause(const Answer& answer, TimePoint now, double fraction) noexcept {
-    // It is free and the first in its queue does not take it: that one may be dead, and is out of it soon.
-    if (answer.vanished && answer.rank == 1) return blind_poll_cap;
     // The random part keeps clients apart that were woken together.
     std::chrono::nanoseconds pause = answer.registered
                                          ? poll_cap + std::chrono::nanoseconds(static_cast<long>(fraction * 50e6))
                                          : pace_.polls.next(fraction);
-    if (answer.holder_ttl && answer.rank.value_or(0) == 0)
+    if (answer.holder_ttl && answer.rank.value_or(0) <= 1)  // the others in a queue come later
       pause = std::min<std::chrono::nanoseconds>(pause, *answer.holder_ttl + std::chrono::milliseconds(1));
     // Not past the end: a lock that becomes free shortly before it is still seen.
     if (is_bounded() && !answer.registered)

@@ -51,7 +51,7 @@ class Commands {
       case Verb::renew: return act(request, By::sha1);
       case Verb::acquire:
         act(request, By::sha1);
-        if (!request.queue_key.empty()) return watch_turn(request);
+        if (!request.queue_key.empty()) return tracking_ ? watch_turn(request) : void();
         if (tracking_) put(Owed::Part::caching, {"CLIENT", "CACHING", "YES"});
         return look(request);
       case Verb::look: return look(request);
@@ -70,14 +70,11 @@ class Commands {
  private:
   // A fair waiter is told by a key of its own; the next in line also hears of the name.
   void watch_turn(const Request& request) {
-    if (tracking_) {
-      std::string own(request.queue_key);
-      own.append(":").append(request.place);
-      put(Owed::Part::caching, {"CLIENT", "CACHING", "YES"});
-      put(Owed::Part::turn, {"GET", own});
-      if (request.is_next) put(Owed::Part::caching, {"CLIENT", "CACHING", "YES"});
-    }
-    look(request);
+    put(Owed::Part::caching, {"CLIENT", "CACHING", "YES"});
+    put(Owed::Part::turn, {"GET", scripts::own_key(request.queue_key, request.place)});
+    if (!request.is_next) return;
+    put(Owed::Part::caching, {"CLIENT", "CACHING", "YES"});
+    put(Owed::Part::holder, {"GET", request.name});
   }
 
   void act_fair(const Request& request, By by) {
@@ -92,11 +89,11 @@ class Commands {
       end = std::copy(more.begin(), more.end(), end);
     };
     if (fences) add({request.fence_key});
+    add({request.token, request.place, dead_after});
     if (acquires) {
-      add({request.token, ttl, request.place, dead_after, proposal});
-    } else {
-      add({request.token, request.place, dead_after});
-      if (request.keep.count() > 0) add({keep});
+      add({ttl, proposal});
+    } else if (request.keep.count() > 0) {
+      add({keep});
     }
     script(acquires ? scripts::acquire_fair : scripts::release_fair, by, fences ? "4" : "3",
            std::span<const std::string_view>(words.begin(), end));
@@ -173,7 +170,7 @@ class Interpreter {
       // Granted is granted, also where the question behind it is refused.
       if (answer.kind != Answer::Kind::yes || request.verb == Verb::look) failed(reply, answer);
     } else if (part == Owed::Part::turn) {
-      return Result::done;
+      answer.vanished = answer.vanished || !is_nil(reply);
     } else if (part == Owed::Part::holder) {
       holder(request, reply, answer);
     } else if (part == Owed::Part::holder_ttl) {
@@ -206,8 +203,10 @@ class Interpreter {
   }
 
   static bool queued(const Request& request, const redisReply& reply, Answer& answer) {
-    if (request.queue_key.empty() || !is_integer(reply)) return false;
-    answer.rank = reply.integer;
+    if (request.queue_key.empty() || reply.type != REDIS_REPLY_ARRAY) return false;
+    if (reply.elements != 2 || !is_integer(*reply.element[0])) unexpected(reply);
+    answer.rank = reply.element[0]->integer;
+    holder_ttl(*reply.element[1], answer);
     return true;
   }
 
@@ -228,8 +227,13 @@ class Interpreter {
   static void holder(const Request& request, const redisReply& reply, Answer& answer) {
     if (!is_text(reply) && !is_nil(reply)) unexpected(reply);
     if (request.verb == Verb::look) answer.kind = is_nil(reply) ? Answer::Kind::no : Answer::Kind::yes;
-    answer.vanished = is_nil(reply);
-    answer.holder = text_of(reply);
+    const bool is_reserved =
+        !request.place.empty() && text_of(reply) == scripts::reservation(request.queue_key, request.place);
+    if (is_nil(reply) || is_reserved) {
+      answer.vanished = true;
+    } else {
+      answer.holder = text_of(reply);
+    }
   }
 
   static void holder_ttl(const redisReply& reply, Answer& answer) {

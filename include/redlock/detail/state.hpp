@@ -102,7 +102,7 @@ class State final : public Watchdog::Listener, public Background, public std::en
   // Writes a release without waiting for its answer. False: it has to be awaited.
   bool post(const Request& release) {
     if (!store_->post(release, shared_from_this())) return false;
-    if (store_->owes()) wake();
+    if (store_->owes() || asleep_) wake();
     return true;
   }
 
@@ -113,7 +113,7 @@ class State final : public Watchdog::Listener, public Background, public std::en
   }
 
   void listen(TimePoint now) noexcept override {
-    if (store_->listen(now)) wake();
+    if (store_->listen(now) || asleep_) wake();
   }
 
   // Says of a lease that it is lost, unless it is known already. The caller has to deliver() it or leave that to the
@@ -159,7 +159,9 @@ class State final : public Watchdog::Listener, public Background, public std::en
   void wake() noexcept {
     try {
       service_.wake(shared_from_this());
-    } catch (const std::exception&) {  // no thread to be had
+      asleep_ = false;
+    } catch (const std::exception&) {  // no thread to be had: the next one tries again
+      asleep_ = true;
     }
   }
 
@@ -190,6 +192,7 @@ class State final : public Watchdog::Listener, public Background, public std::en
   Chase chase_{*store_, clock_};
   Notifier notifier_;
   Service service_{chores()};
+  std::atomic<bool> asleep_ = false;  // the service, though it has something to do
   // Guarded by mutex_.
   std::mutex mutex_;
   std::vector<std::shared_ptr<Lease>> spare_;

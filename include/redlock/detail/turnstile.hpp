@@ -127,7 +127,7 @@ class Turnstile::Place {
     if (!wanted.queue_key.empty()) {
       id_ = OwnerToken::generate();
       name_ = wanted.name;
-      key_.append(wanted.queue_key).append(":").append(id_.text());
+      key_ = scripts::own_key(wanted.queue_key, id_.text());
       wanted.name = key_;
     }
     const std::lock_guard guard(turnstile.mutex_);

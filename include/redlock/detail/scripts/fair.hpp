@@ -1,37 +1,68 @@
 #pragma once
 
 #include <chrono>
+#include <string>
+#include <string_view>
 
 #include "redlock/detail/scripts/script.hpp"
 
 // The scripts of the fair lock: the plain lock's key, and a queue of those who wait for it, each under an id of its own.
 //   {name}:queue        sorted set: the ids by the order in which they came
 //   {name}:queue:alive  sorted set: the ids by when they were heard of last, in ms of the server's TIME
-//   {name}:queue:ID     written when it may be the turn of ID, which watches it
-// A waiter that is not heard of for as long as ARGV says has left. All keys go when the last waiter does.
+//   {name}:queue:ID     written when it is the turn of ID, which watches it
+// A waiter that is not heard of for as long as ARGV[3] says has left. All keys go when the last waiter does.
+//
+// A lock that is given back while others wait is not free: its key holds a reservation, "next:" and the key of the next
+// in line, for as long as that one may be silent. So no other lock on the same name comes first, unless the reservation
+// or a lease has expired.
 namespace redlock::detail::scripts {
 
 // A waiter makes itself heard every second or so, see Acquisition::poll_cap.
 inline constexpr std::chrono::milliseconds dead_after{2000};
 
-// Takes a lock, or a place in its queue.
+// The key that a waiter watches, and what the lock's key holds while it is reserved for that one.
+inline std::string own_key(std::string_view queue, std::string_view id) {
+  return std::string(queue).append(":").append(id);
+}
+inline std::string reservation(std::string_view queue, std::string_view id) { return "next:" + own_key(queue, id); }
+
+// What both scripts begin with: the same keys and arguments. Who is silent leaves when it comes to be the first. (A
+// silence that lies ahead: the server's clock was set back.)
 //   KEYS[1]  the lock            ARGV[1]  the owner's token
-//   KEYS[2]  the queue           ARGV[2]  ttl in ms
-//   KEYS[3]  who is alive        ARGV[3]  the waiter's id; empty: a try, which neither queues nor overtakes
-//   KEYS[4]  optional: the       ARGV[4]  after how many ms of silence a waiter has left
-//            fencing counter     ARGV[5]  proposal for it: the client's wall clock in µs
-//   returns the fencing token as text, "0" without one: granted; an integer, how many are before: not yet; nil: not, and
-//   not queued
-// Where the lock is free and somebody else is first, that one is told. Replayable: a place is kept, and refreshed.
-inline constexpr Script acquire_fair = {
-    .text = R"lua(local time = redis.call('TIME')
-local now, me = time[1] * 1000 + math.floor(time[2] / 1000), ARGV[3]
-for _, dead in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now - ARGV[4])) do
-  redis.call('ZREM', KEYS[2], dead)
-  redis.call('ZREM', KEYS[3], dead)
+//   KEYS[2]  the queue           ARGV[2]  the waiter's id, or empty
+//   KEYS[3]  who is alive        ARGV[3]  after how many ms of silence a waiter has left
+inline constexpr char fair_queue[] = R"lua(local time = redis.call('TIME')
+local now, me, next = time[1] * 1000 + math.floor(time[2] / 1000), ARGV[2], 'next:' .. KEYS[2] .. ':'
+local function leave(id)
+  redis.call('ZREM', KEYS[2], id)
+  redis.call('ZREM', KEYS[3], id)
+  redis.call('DEL', KEYS[2] .. ':' .. id)
 end
-local first = redis.call('ZRANGE', KEYS[2], 0, 0)[1]
-if redis.call('EXISTS', KEYS[1]) == 0 then
+local function first_in_line()
+  while true do
+    local first = redis.call('ZRANGE', KEYS[2], 0, 0)[1]
+    if not first then return nil end
+    local silence = math.abs(now - (redis.call('ZSCORE', KEYS[3], first) or 0))
+    if silence < tonumber(ARGV[3]) then return first end
+    leave(first)
+  end
+end
+local function reserve(first)
+  redis.call('SET', KEYS[1], next .. first, 'PX', ARGV[3])
+  redis.call('SET', KEYS[2] .. ':' .. first, '1', 'PX', ARGV[3])
+end
+local holder = redis.call('GET', KEYS[1])
+local reserved = holder and string.sub(holder, 1, #next) == next
+)lua";
+
+// Takes a lock, or a place in its queue.
+//   KEYS[4]  optional: the       ARGV[4]  ttl in ms
+//            fencing counter     ARGV[5]  proposal for it: the client's wall clock in µs
+//   returns the fencing token as text, "0" without one: granted; nil: not, and a try without an id does not queue; or
+//   [how many are before, in how many ms the next of them may be out of the way]; -1: never by itself
+// Where it is free and somebody else is first, it is reserved for that one. Replayable: a place is kept, and refreshed.
+inline constexpr auto acquire_fair_text = joined(fair_queue, R"lua(local first = first_in_line()
+if not holder or reserved then
   if not first or first == me then
     local fence = '0'
     if KEYS[4] then
@@ -39,54 +70,50 @@ if redis.call('EXISTS', KEYS[1]) == 0 then
       if not last or last < 0 or last ~= math.floor(last) or last + 1 >= 2^53 then
         return redis.error_reply('ERR the fencing counter ' .. KEYS[4] .. ' is no number below 2^53')
       end
-      local next = last + 1
-      if proposal > next and proposal < 2^52 then next = proposal end
-      fence = string.format('%.0f', next)
+      local claim = last + 1
+      if proposal > claim and proposal < 2^52 then claim = proposal end
+      fence = string.format('%.0f', claim)
       redis.call('SET', KEYS[4], fence)
     end
-    redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-    redis.call('ZREM', KEYS[2], me)
-    redis.call('ZREM', KEYS[3], me)
-    redis.call('DEL', KEYS[2] .. ':' .. me)
+    redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[4])
+    leave(me)
     return fence
   end
-  redis.call('SET', KEYS[2] .. ':' .. first, '1', 'PX', ARGV[4])
+  if holder ~= next .. first then reserve(first) end
 end
 if me == '' then return false end
+redis.call('DEL', KEYS[2] .. ':' .. me)
 if not redis.call('ZSCORE', KEYS[2], me) then
   local last = redis.call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')[2]
   redis.call('ZADD', KEYS[2], (last or 0) + 1, me)
 end
 redis.call('ZADD', KEYS[3], now, me)
-redis.call('PEXPIRE', KEYS[2], ARGV[4] * 2)
-redis.call('PEXPIRE', KEYS[3], ARGV[4] * 2)
-return redis.call('ZRANK', KEYS[2], me))lua",
-    .sha1 = "4edb75d070fcefee406b336d6e0b18c1544da294",
+redis.call('PEXPIRE', KEYS[2], ARGV[3] * 2)
+redis.call('PEXPIRE', KEYS[3], ARGV[3] * 2)
+local wait = redis.call('PTTL', KEYS[1])
+if not holder or reserved then wait = redis.call('ZSCORE', KEYS[3], first) + ARGV[3] - now end
+return {redis.call('ZRANK', KEYS[2], me), wait})lua");
+inline constexpr Script acquire_fair = {
+    .text = {acquire_fair_text.data(), acquire_fair_text.size()},
+    .sha1 = "72144cc8308da90cd73a3ba8953e7957fadad71c",
 };
 
-// Gives a lock back, or a place in its queue, and tells the next in line.
-//   KEYS[1]  the lock            ARGV[1]  the owner's token
-//   KEYS[2]  the queue           ARGV[2]  the waiter's id, or empty
-//   KEYS[3]  who is alive        ARGV[3]  for how many ms the news stays
+// Gives a lock back, or a place in its queue, and reserves a free lock for the next in line.
 //                                ARGV[4]  optional: for how many ms more the name stays taken
 //   returns 1: it was ours and is released; 0: it is free or somebody else's, and untouched
 // Replayable: the second time it answers 0 and changes nothing.
-inline constexpr Script release_fair = {
-    .text = R"lua(local ours = redis.call('GET', KEYS[1]) == ARGV[1]
-redis.call('ZREM', KEYS[2], ARGV[2])
-redis.call('ZREM', KEYS[3], ARGV[2])
-redis.call('DEL', KEYS[2] .. ':' .. ARGV[2])
+inline constexpr auto release_fair_text = joined(fair_queue, R"lua(leave(me)
+local ours = holder == ARGV[1]
 if ours and ARGV[4] then
   redis.call('SET', KEYS[1], 'released:' .. ARGV[1], 'PX', ARGV[4])
-elseif ours then
-  redis.call('DEL', KEYS[1])
+elseif ours or not holder or holder == next .. me then
+  local first = first_in_line()
+  if first then reserve(first) elseif holder then redis.call('DEL', KEYS[1]) end
 end
-if redis.call('EXISTS', KEYS[1]) == 0 then
-  local first = redis.call('ZRANGE', KEYS[2], 0, 0)[1]
-  if first then redis.call('SET', KEYS[2] .. ':' .. first, '1', 'PX', ARGV[3]) end
-end
-return ours and 1 or 0)lua",
-    .sha1 = "4f957d3d14954e95929212d40397e517d790830b",
+return ours and 1 or 0)lua");
+inline constexpr Script release_fair = {
+    .text = {release_fair_text.data(), release_fair_text.size()},
+    .sha1 = "aeb72b5b86bf2d0a5d698e8f8c21dbcca8f9e099",
 };
 
 }  // namespace redlock::detail::scripts

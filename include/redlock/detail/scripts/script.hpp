@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <string_view>
 
 namespace redlock::detail {
@@ -9,5 +12,14 @@ namespace redlock::detail {
 struct Script {
   std::string_view text, sha1;
 };
+
+// A script's text of several literals, some of which others share.
+template <std::size_t... sizes>
+consteval auto joined(const char (&... parts)[sizes]) {
+  std::array<char, (0 + ... + (sizes - 1))> text{};
+  auto* end = text.begin();
+  ((end = std::copy_n(parts, sizes - 1, end)), ...);
+  return text;
+}
 
 }  // namespace redlock::detail
