@@ -42,7 +42,8 @@ class Client {
   explicit Client(Uri uri, ClientOptions options = {})
       : handle_(std::make_shared<detail::Handle>(detail::Settings(std::move(uri), options), std::move(options))) {}
 
-  // Who holds `name` at this moment; nullopt: nobody. One round trip. Throws ConnectionError, ServerError.
+  // Who holds `name` at this moment; nullopt: nobody. A name that is kept taken has a holder, too: "released:…" within
+  // hold_at_least, "next:…" for the next in line of a fair lock. One round trip. Throws ConnectionError, ServerError.
   template <StringLike S>
   std::optional<Holder> holder(const S& name) {
     return look(detail::checked_name(detail::view(name)));

@@ -106,8 +106,8 @@ class Lock {
   // Exactly one attempt. Takes connect_timeout + command_timeout at most; throws if Redis cannot be reached.
   bool try_lock() { return acquire({}, {}); }
 
-  // Waits for `wait` at most, whatever the server does; throws if the last attempt did not reach Redis. Zero or less:
-  // try_lock().
+  // Waits for `wait` at most, but 10 ms for its first attempt, whatever the server does. False: somebody else held it when
+  // Redis was last heard of; throws if it never was, or failed after that. Zero or less: try_lock().
   template <class Rep, class Period>
   bool try_lock_for(std::chrono::duration<Rep, Period> wait) {
     const std::chrono::nanoseconds limit = detail::clamp(wait);

@@ -29,6 +29,7 @@ class Observer {
   Observer& operator=(const Observer&) = delete;
   virtual ~Observer() = default;
 
+  // Before the lock's user hears of it, and before the lease is renewed: it must not block.
   virtual void acquired(std::string_view /*name*/, std::chrono::nanoseconds /*waited*/) noexcept {}
   virtual void released(std::string_view /*name*/, UnlockResult /*result*/) noexcept {}
   virtual void lost(const LeaseLost& /*loss*/) noexcept {}

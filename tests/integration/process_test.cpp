@@ -452,6 +452,7 @@ TEST(OnLost, ThatBlocksDelaysNoRenewalsAndNoLosses) {
   Callback callback;
   Lock blocking{client, "blocking", {.ttl = 600ms, .on_lost = [&](const LeaseLost&) { callback.run(); }}};
   Lock kept{client, "kept", {.ttl = 3s}}, lost{client, "lost", {.ttl = 600ms}};
+  const std::stop_token stopped = lost.lost_token();
   server.command({"DEL", "blocking"});
   ASSERT_TRUE(eventually([&] { return callback.begun == 1; }));
   const auto renewed = client.stats().renewed;
@@ -459,6 +460,7 @@ TEST(OnLost, ThatBlocksDelaysNoRenewalsAndNoLosses) {
   server.command({"DEL", "lost"});
   EXPECT_TRUE(eventually([&] { return client.stats().lost == 2; }));
   EXPECT_FALSE(lost.owns_lock());
+  EXPECT_TRUE(eventually([&] { return stopped.stop_requested(); })) << "while the other callback blocks";
   EXPECT_TRUE(kept.owns_lock());
   EXPECT_EQ(callback.ended, 0);
   callback.release();

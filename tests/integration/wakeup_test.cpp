@@ -271,7 +271,8 @@ TEST(Wakeup, ThatTheAclForbidsIsReplacedByTheTimer) {
   RedisServer server;
   server.command({"ACL", "SETUSER", "tracker", "on", ">pw", "~*", "&*", "+@all", "-client|tracking"});
   server.command({"ACL", "SETUSER", "listener", "on", ">pw", "~*", "resetchannels", "+@all"});
-  for (const std::string user : {"tracker", "listener"}) {
+  server.command({"ACL", "SETUSER", "cacher", "on", ">pw", "~*", "&*", "+@all", "-client|caching"});
+  for (const std::string user : {"tracker", "listener", "cacher"}) {
     Client client{"redis://" + user + ":pw@" + server.host() + ":" + std::to_string(server.port()), patient};
     server.command({"SET", "name", "somebody"});
     Waiter waiter{client};
@@ -281,6 +282,22 @@ TEST(Wakeup, ThatTheAclForbidsIsReplacedByTheTimer) {
     server.command({"DEL", "name"});
     EXPECT_LT(waiter.got_after(begin), 5s);
   }
+}
+
+TEST(Wakeup, NeedsNoMoreThanTheReadmeSays) {
+  RedisServer server;
+  server.command({"ACL", "SETUSER", "app", "on", ">pw", "-@all", "~app:*", "resetchannels", "&__redis__:invalidate"});
+  for (const char* command : {"+set", "+get", "+pttl", "+eval", "+evalsha", "+del", "+pexpire", "+ping", "+subscribe",
+                              "+client|tracking", "+client|caching", "+client|id"}) {
+    server.command({"ACL", "SETUSER", "app", command});
+  }
+  Client client{"redis://app:pw@" + server.host() + ":" + std::to_string(server.port()), patient};
+  server.command({"SET", "app:name", "somebody"});
+  Waiter waiter{client, "app:name"};
+  ASSERT_TRUE(registered(server, 0));
+  ASSERT_TRUE(eventually([&] { return server.command_calls("ping") >= 2; })) << "its heartbeat";
+  EXPECT_EQ(client.stats().wakeups, Wakeups::tracking);
+  server.command({"DEL", "app:name"});
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

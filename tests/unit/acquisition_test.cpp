@@ -351,29 +351,24 @@ TEST_F(RingTest, a_name_that_is_free_by_the_time_of_the_look_is_asked_for_at_onc
   EXPECT_EQ(acquisition.next(start + 5ms), Next::attempt);
 }
 
-// Its turn does not come with the end of the holder's ttl; it makes itself heard meanwhile.
-TEST_F(RingTest, in_the_queue_of_a_fair_lock_the_first_two_count_on_the_end_of_those_before) {
-  const auto in_line = [](std::int64_t rank) {
-    Answer answer = held_by("", 30ms);
-    answer.rank = rank;
+TEST_F(RingTest, in_the_queue_of_a_fair_lock_it_looks_again_when_the_server_says_or_to_make_itself_heard) {
+  const auto in_line = [](std::optional<std::chrono::milliseconds> wait) {
+    Answer answer = held(wait);
+    answer.rank = 2;
+    answer.registered = true;
     return answer;
   };
-  Acquisition third = endless(10s);
-  answer(third, in_line(2));
-  EXPECT_EQ(third.next(start), Next::pause) << "it is in the queue by now";
-  EXPECT_EQ(third.pause_until(), start + 1s);
-  EXPECT_EQ(third.pace().rank, 2);
-  Acquisition second = endless(10s);
-  answer(second, in_line(1));
-  EXPECT_EQ(second.pause_until(), start + 31ms) << "the first may be dead";
-  Answer told = in_line(1);
+  Acquisition acquisition = endless(10s);
+  answer(acquisition, in_line({}));
+  EXPECT_EQ(acquisition.next(start), Next::pause) << "it is in the queue by now, and told of its turn";
+  EXPECT_EQ(acquisition.pause_until(), start + 1s);
+  EXPECT_EQ(acquisition.pace().rank, 2);
+  answer(acquisition, in_line(30ms));
+  EXPECT_EQ(acquisition.pause_until(), start + 31ms);
+  Answer told = in_line(30ms);
   told.vanished = true;
-  answer(second, std::move(told));
-  EXPECT_EQ(second.next(start), Next::attempt) << "it is its turn";
-  answer(second, in_line(0));
-  EXPECT_EQ(second.next(start), Next::attempt) << "to hear of the name itself";
-  answer(second, in_line(0));
-  EXPECT_EQ(second.pause_until(), start + 31ms);
+  answer(acquisition, std::move(told));
+  EXPECT_EQ(acquisition.next(start), Next::attempt) << "it is its turn";
 }
 
 TEST_F(RingTest, in_the_queue_of_a_fair_lock_the_pause_after_rings_for_nothing_grows_until_it_moves_up) {

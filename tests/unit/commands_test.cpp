@@ -102,17 +102,18 @@ TEST(Commands, a_tracked_attempt_registers_the_name_that_it_looks_at) {
   }
 }
 
-TEST(Commands, a_fair_waiter_registers_its_own_key_and_as_the_next_in_line_the_name) {
+TEST(Commands, a_fair_waiter_registers_its_own_key_and_as_the_first_in_line_the_name) {
   Request request = acquire;
   request.queue_key = "{job}:queue";
   request.place = "id";
-  for (const bool is_next : {false, true}) {
-    request.is_next = is_next;
+  for (const bool is_first : {false, true}) {
     Exchange exchange;
     std::vector<Owed> owed;
     Commands commands(exchange, owed);
     commands.track(77, true);
     commands.write(request, 0);
+    ASSERT_EQ(owed.size(), 1U) << "not before it is known that it has to wait";
+    commands.watch_turn(request, 0, is_first);
     std::vector<Words> written = commands_in(exchange.unsent());
     EXPECT_EQ(exchange.owed(), owed.size());
     Words& script = written.front();
@@ -121,10 +122,19 @@ TEST(Commands, a_fair_waiter_registers_its_own_key_and_as_the_next_in_line_the_n
     std::vector<Words> expected = {{"EVALSHA", std::string(scripts::acquire_fair.sha1), "3", "job", "{job}:queue",
                                     "{job}:queue:alive", "me", "id", "2000", "30000", "proposal"},
                                    {"CLIENT", "CACHING", "YES"},
-                                   {"GET", "{job}:queue:id"}};
-    if (is_next) expected.insert(expected.end(), {{"CLIENT", "CACHING", "YES"}, {"GET", "job"}});
+                                   {"MGET", "{job}:queue:id"}};
+    if (is_first) expected.back().emplace_back("job");
     EXPECT_EQ(written, expected);
   }
+}
+
+TEST(Commands, without_tracking_a_fair_waiter_registers_nothing) {
+  Request request = acquire;
+  request.queue_key = "{job}:queue";
+  Exchange exchange;
+  std::vector<Owed> owed;
+  Commands(exchange, owed).watch_turn(request, 0, true);
+  EXPECT_TRUE(owed.empty());
 }
 
 TEST(Commands, a_fair_lock_is_released_with_the_news_for_the_next) {
@@ -231,7 +241,7 @@ Answer answer(const Request& request, const std::string& replies) {
   for (const Owed& each : owed) {
     const ReplyPtr reply = exchange.next();
     if (!reply) throw std::logic_error("the test has too few replies");
-    EXPECT_EQ(Interpreter::take(request, each.part, *reply, answer), Interpreter::Result::done);
+    EXPECT_NE(Interpreter::take(request, each.part, *reply, answer), Interpreter::Result::unknown_script);
   }
   EXPECT_EQ(exchange.owed(), 0U);
   return answer;
@@ -314,6 +324,27 @@ TEST(Interpreter, a_fair_attempt_is_granted_or_queued_or_neither) {
   EXPECT_EQ(answer(request, "$-1\r\n").kind, Kind::no);
   request.fence_key = "{job}:fence";
   EXPECT_EQ(answer(request, "$2\r\n77\r\n").fence, FencingToken(77));
+}
+
+TEST(Interpreter, a_fair_waiter_sees_that_its_turn_has_come_before_it_listened) {
+  Request request = acquire;
+  request.queue_key = "{job}:queue";
+  request.place = "id";
+  const auto turn = [&](const std::string& bytes) {
+    ReplyReader reader;
+    reader.feed(bytes);
+    Answer waiting;
+    EXPECT_EQ(Interpreter::take(request, Owed::Part::turn, *reader.next(), waiting), Interpreter::Result::done);
+    return waiting;
+  };
+  EXPECT_TRUE(turn("*1\r\n$1\r\n1\r\n").vanished) << "told";
+  EXPECT_FALSE(turn("*1\r\n$-1\r\n").vanished);
+  EXPECT_TRUE(turn("*2\r\n$-1\r\n$-1\r\n").vanished) << "free";
+  EXPECT_TRUE(turn("*2\r\n$-1\r\n$19\r\nnext:{job}:queue:id\r\n").vanished) << "kept for it";
+  EXPECT_FALSE(turn("*2\r\n$-1\r\n$19\r\nnext:{job}:queue:ix\r\n").vanished) << "kept for another";
+  EXPECT_EQ(turn("*2\r\n$-1\r\n$5\r\nother\r\n").holder, "other");
+  EXPECT_THROW(turn("*0\r\n"), ConnectionError);
+  EXPECT_THROW(turn("+OK\r\n"), ConnectionError);
 }
 
 TEST(Interpreter, a_holder_that_never_expires_has_no_ttl) {

@@ -466,7 +466,13 @@ TEST_F(FairPlaceTest, hears_of_its_own_key_and_as_the_next_in_line_of_the_name) 
   Place place(turnstile, fair, start);
   Acquisition mine = acquisition();
   ASSERT_EQ(place.look(mine, start), Role::head);
-  for (int i = 0; i < 2; ++i) mine.answered(held_by("a"), start, start, 0.5);
+  const auto stand_behind = [&](std::int64_t rank) {
+    Answer answer = held_by("a");
+    answer.rank = rank;
+    mine.answered(answer, start, start, 0.5);
+    place.report(mine, {}, false);
+  };
+  stand_behind(2);
   const auto rung_by = [&](const std::string& key) {
     turnstile.ring(key);
     Acquisition copy = mine;
@@ -475,14 +481,15 @@ TEST_F(FairPlaceTest, hears_of_its_own_key_and_as_the_next_in_line_of_the_name) 
   };
   EXPECT_FALSE(rung_by("job"));
   EXPECT_TRUE(rung_by("{job}:queue:" + std::string(place.id())));
-  place.look_on();
-  place.look_on();
+  turnstile.ring("job");
+  stand_behind(0);
+  EXPECT_TRUE(rung_by("another")) << "it changed while the attempt was under way";
+  EXPECT_FALSE(rung_by("another"));
   EXPECT_TRUE(rung_by("job"));
 }
 
 TEST_F(FairPlaceTest, one_that_leaves_takes_its_place_out_of_the_queue_and_leaves_no_entry) {
   std::optional<Place> place(std::in_place, turnstile, fair, start);
-  place->look_on();
   EXPECT_EQ(turnstile.size(), 2U);
   const std::string id(place->id());
   place.reset();
@@ -496,7 +503,6 @@ TEST_F(FairPlaceTest, one_that_leaves_takes_its_place_out_of_the_queue_and_leave
 
 TEST_F(FairPlaceTest, one_that_holds_left_the_queue_by_that) {
   Place place(turnstile, fair, start);
-  place.look_on();
   const auto held = lease();
   place.hold(turnstile, held, start);
   EXPECT_TRUE(background.leftovers.empty());

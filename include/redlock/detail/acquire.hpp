@@ -82,8 +82,6 @@ struct Acquirer {
     if (!place.id().empty()) {  // in the queue of a fair lock, from the first attempt on
       request.verb = Verb::acquire;
       request.place = place.id();
-      request.is_next = acquisition.pace().rank == 0;
-      if (request.is_next) place.look_on();
     }
     if (request.verb == Verb::acquire) background.listen(now);
     Answer answer = ask(store, clock, request, acquisition.attempt_deadline(now), stop);

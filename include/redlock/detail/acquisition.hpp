@@ -57,6 +57,7 @@ class Acquisition {
 
   // Between attempts where the server tells of changes, and where it does not.
   static constexpr std::chrono::milliseconds poll_cap{1000}, blind_poll_cap{100};
+  static constexpr std::chrono::milliseconds shortest_wait{10};
 
   Acquisition(Patience patience, std::chrono::nanoseconds attempt_time, TimePoint now)
       : patience_(patience),
@@ -90,7 +91,11 @@ class Acquisition {
   Verb verb() const noexcept { return pace_.last == Pace::Last::held ? Verb::acquire : Verb::try_acquire; }
 
   // A try without a wait gets the time that connecting and one answer may take; a wait ends when it ends.
-  TimePoint attempt_deadline(TimePoint now) const noexcept { return (std::min)(now + attempt_time_, end_); }
+  // The first attempt gets 10 ms in any case: a wait may be shorter than a round trip.
+  TimePoint attempt_deadline(TimePoint now) const noexcept {
+    const TimePoint least = pace_.last == Pace::Last::nothing ? begun_ + shortest_wait : begun_;
+    return (std::min)(now + attempt_time_, (std::max)(end_, least));
+  }
 
   // The name may have changed.
   void rung(TimePoint now, double fraction) noexcept {
@@ -115,8 +120,8 @@ class Acquisition {
     pace_.failing_since.reset();
     pace_.replaying = pace_.replayed = false;
     pace_.errors.reset();
-    // Where nothing tells of the name yet. Who is in the queue of a fair lock hears of it when it is next.
-    const bool first = answer.rank ? *answer.rank == 0 && pace_.rank != 0 : pace_.last != Pace::Last::held;
+    // Nothing tells of the name yet; but who got a place in the queue of a fair lock is told.
+    const bool first = pace_.last != Pace::Last::held && !answer.rank;
     pace_.last = answer.kind == Answer::Kind::yes && now < valid ? Pace::Last::granted  // one that came after its own
                                                                  : Pace::Last::held;    // validity is none
     pace_.resume = now;
@@ -183,7 +188,7 @@ class Acquisition {
     std::chrono::nanoseconds pause = answer.registered
                                          ? poll_cap + std::chrono::nanoseconds(static_cast<long>(fraction * 50e6))
                                          : pace_.polls.next(fraction);
-    if (answer.holder_ttl && answer.rank.value_or(0) <= 1)  // the others in a queue come later
+    if (answer.holder_ttl)
       pause = std::min<std::chrono::nanoseconds>(pause, *answer.holder_ttl + std::chrono::milliseconds(1));
     // Not past the end: a lock that becomes free shortly before it is still seen.
     if (is_bounded() && !answer.registered)

@@ -51,7 +51,7 @@ class Commands {
       case Verb::renew: return act(request, By::sha1);
       case Verb::acquire:
         act(request, By::sha1);
-        if (!request.queue_key.empty()) return tracking_ ? watch_turn(request) : void();
+        if (!request.queue_key.empty()) return;  // first it has to be known whether it waits, and where
         if (tracking_) put(Owed::Part::caching, {"CLIENT", "CACHING", "YES"});
         return look(request);
       case Verb::look: return look(request);
@@ -67,16 +67,18 @@ class Commands {
     act(request, By::text);
   }
 
- private:
-  // A fair waiter is told by a key of its own; the next in line also hears of the name.
-  void watch_turn(const Request& request) {
+  // A fair waiter is told by a key of its own; the first in line also hears of the name. What has changed before it
+  // listened is seen.
+  void watch_turn(const Request& request, std::size_t index, bool is_first) {
+    if (!tracking_) return;
+    index_ = index;
+    const std::string own = scripts::own_key(request.queue_key, request.place);
     put(Owed::Part::caching, {"CLIENT", "CACHING", "YES"});
-    put(Owed::Part::turn, {"GET", scripts::own_key(request.queue_key, request.place)});
-    if (!request.is_next) return;
-    put(Owed::Part::caching, {"CLIENT", "CACHING", "YES"});
-    put(Owed::Part::holder, {"GET", request.name});
+    if (is_first) return put(Owed::Part::turn, {"MGET", own, request.name});
+    put(Owed::Part::turn, {"MGET", own});
   }
 
+ private:
   void act_fair(const Request& request, By by) {
     const std::string alive = std::string(request.queue_key) + ":alive";
     const NumberWord dead_after(scripts::dead_after.count()), ttl(request.ttl.count()), keep(request.keep.count());
@@ -159,7 +161,7 @@ class Commands {
 // Puts one reply into the answer it belongs to.
 class Interpreter {
  public:
-  enum class Result { done, unknown_script };
+  enum class Result { done, unknown_script, queued };
 
   // Throws ConnectionError (protocol_error) for a reply that this command never has.
   static Result take(const Request& request, Owed::Part part, const redisReply& reply, Answer& answer) {
@@ -170,7 +172,7 @@ class Interpreter {
       // Granted is granted, also where the question behind it is refused.
       if (answer.kind != Answer::Kind::yes || request.verb == Verb::look) failed(reply, answer);
     } else if (part == Owed::Part::turn) {
-      answer.vanished = answer.vanished || !is_nil(reply);
+      turn(request, reply, answer);
     } else if (part == Owed::Part::holder) {
       holder(request, reply, answer);
     } else if (part == Owed::Part::holder_ttl) {
@@ -189,9 +191,12 @@ class Interpreter {
       return Result::done;
     }
     const bool acquires = request.verb == Verb::try_acquire || request.verb == Verb::acquire;
+    if (acquires && queued(request, reply, answer)) {
+      answer.kind = Answer::Kind::no;
+      return Result::queued;
+    }
     if (acquires) {
-      answer.kind =
-          is_nil(reply) || queued(request, reply, answer) ? Answer::Kind::no : granted(request, reply, answer);
+      answer.kind = is_nil(reply) ? Answer::Kind::no : granted(request, reply, answer);
     } else if (!is_integer(reply) || (reply.integer != 0 && reply.integer != 1)) {
       unexpected(reply);
     } else if (request.verb != Verb::take_back) {
@@ -227,13 +232,19 @@ class Interpreter {
   static void holder(const Request& request, const redisReply& reply, Answer& answer) {
     if (!is_text(reply) && !is_nil(reply)) unexpected(reply);
     if (request.verb == Verb::look) answer.kind = is_nil(reply) ? Answer::Kind::no : Answer::Kind::yes;
-    const bool is_reserved =
-        !request.place.empty() && text_of(reply) == scripts::reservation(request.queue_key, request.place);
-    if (is_nil(reply) || is_reserved) {
-      answer.vanished = true;
-    } else {
-      answer.holder = text_of(reply);
-    }
+    answer.vanished = is_nil(reply);
+    answer.holder = text_of(reply);
+  }
+
+  // [own key], or [own key, name]: told meanwhile, or free, or kept for this one: it is its turn.
+  static void turn(const Request& request, const redisReply& reply, Answer& answer) {
+    if (reply.type != REDIS_REPLY_ARRAY || reply.elements == 0 || reply.elements > 2) unexpected(reply);
+    answer.vanished = !is_nil(*reply.element[0]);
+    if (reply.elements < 2) return;
+    const redisReply& name = *reply.element[1];
+    const bool is_kept = text_of(name) == scripts::reservation(request.queue_key, request.place);
+    answer.vanished = answer.vanished || is_nil(name) || is_kept;
+    if (!answer.vanished) answer.holder = text_of(name);
   }
 
   static void holder_ttl(const redisReply& reply, Answer& answer) {

@@ -32,12 +32,13 @@ struct Gate {
   static constexpr std::chrono::nanoseconds longest_hold = std::chrono::seconds(1);
 
   std::list<Waiter> waiters;
-  std::vector<Gate*> onlookers = {};   // of fair waiters, who are told here, too
+  std::vector<Gate*> onlookers = {};   // of fair waiters, who look here when they are first in line
   std::shared_ptr<Lease> holder = {};  // of this client; nullptr: none
   std::size_t own = 0;                 // a hash of the token that this client held last
   Pace pace = {};                      // of the attempts
   Failure failure = {};                // of the last one
   bool rung = false;                   // the name may have changed since the head looked
+  bool rung_by_name = false;           // of a fair waiter, whose gate is its own key's: the lock's name may have
   bool contended = false;              // another client was seen to hold it
   TimePoint rest_until = {};           // no attempt before
   bool resting = false;                // the table keeps it until then
@@ -54,10 +55,17 @@ struct Gate {
   void ring() noexcept {
     rung = true;
     if (!waiters.empty()) waiters.front().call.raise();
-    for (Gate* each : onlookers) each->ring();
+    for (Gate* each : onlookers) {
+      each->rung_by_name = true;
+      if (each->is_first_in_line() && !each->waiters.empty()) each->waiters.front().call.raise();
+    }
   }
+  bool is_first_in_line() const noexcept { return pace.rank.value_or(0) == 0; }
 
-  void set_holder(const std::shared_ptr<Lease>& lease, TimePoint now) {
+  // Returns the holder so far, if it does not know yet that the name was taken from it.
+  std::shared_ptr<Lease> set_holder(const std::shared_ptr<Lease>& lease, TimePoint now) {
+    const bool is_new = holder && holder->terms.token != lease->terms.token && holder->is_valid(now);
+    std::shared_ptr<Lease> robbed = is_new ? std::move(holder) : nullptr;
     holder = lease;
     held_since = now;
     run_since = (std::min)(run_since, now);
@@ -66,6 +74,7 @@ struct Gate {
     // Whoever comes after it knows that the name is contended.
     pace = {.last = Pace::Last::held};
     failure = {};
+    return robbed;
   }
 
   void end_hold(TimePoint now) noexcept {

@@ -126,6 +126,12 @@ class Lease {
     return stop_.get_token();
   }
 
+  // What stops whoever waits on lost_token(), if anybody asked for it.
+  std::stop_source stopper() const {
+    const std::lock_guard guard(mutex_);
+    return stop_;
+  }
+
   // Tells of a loss: the observer, then whoever waits on lost_token(), then on_lost; once, in the thread that comes
   // first. When it returns, the telling is over, except when it was called from inside of it. The caller keeps the
   // lease alive.

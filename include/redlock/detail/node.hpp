@@ -122,7 +122,7 @@ inline void NodeOperation::track(Commands& commands) {
 }
 
 inline void NodeOperation::tracked(const redisReply& reply) noexcept {
-  if (!is_error(reply)) return;
+  if (!is_error(reply) || session_->redirect() == 0) return;
   // "ERR The client ID you want redirect to does not exist", else it knows no such command or forbids it.
   const bool unknown = text_of(reply).find("does not exist") != std::string_view::npos;
   node_.wakeup_.refused(session_->redirect(), unknown);

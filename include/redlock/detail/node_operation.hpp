@@ -126,7 +126,7 @@ class NodeOperation final : public Operation {
       session_->receive();
       read();
     }
-    session_->flush();  // scripts that had to be sent again by their text
+    session_->flush();  // what followed from the answers
     if (answered_ == owed_.size()) settle(now);
   }
 
@@ -162,9 +162,15 @@ class NodeOperation final : public Operation {
       const ReplyPtr reply = session_->next_reply();
       if (!reply) return;
       const auto [index, part] = owed_[answered_++];
-      if (part == Owed::Part::tracking) tracked(*reply);
-      if (Interpreter::take(requests_[index], part, *reply, answers_[index]) == Interpreter::Result::unknown_script) {
-        Commands(session_->exchange(), owed_).write_by_text(requests_[index], index);
+      if (part == Owed::Part::tracking || part == Owed::Part::caching) tracked(*reply);
+      const Interpreter::Result result = Interpreter::take(requests_[index], part, *reply, answers_[index]);
+      if (result == Interpreter::Result::done) continue;
+      Commands commands(session_->exchange(), owed_);
+      if (result == Interpreter::Result::unknown_script) {
+        commands.write_by_text(requests_[index], index);
+      } else {
+        track(commands);
+        commands.watch_turn(requests_[index], index, answers_[index].rank == 0);
       }
     }
   }

@@ -137,18 +137,23 @@ class State final : public Watchdog::Listener, public Background, public std::en
   void renewal_failed(const std::shared_ptr<Lease>& lease, const Failure& failure) noexcept override {
     counters_.failed.add();
     if (!observer_) return;
-    notify([this, name = lease->terms.name, failure] {
+    notify(notifier_, [this, name = lease->terms.name, failure] {
       observer_->failed(name, Error(failure.code, failure.message("renew", name)));
     });
   }
 
   void lost(const std::shared_ptr<Lease>& lease, LeaseLost::Reason reason) noexcept override {
-    if (lose(*lease, reason)) notify([this, lease] { lease->deliver(observer_.get()); });
+    if (!lose(*lease, reason)) return;
+    // Apart from the callbacks, which may block.
+    if (std::stop_source stop = lease->stopper(); stop.stop_possible())
+      notify(stopper_, [stop = std::move(stop)]() mutable { stop.request_stop(); });
+    notify(notifier_, [this, lease] { lease->deliver(observer_.get()); });
   }
 
   // After the last handle is gone. Pending releases get one attempt; callbacks that are due still run.
   void shut_down() {
     service_.stop(clock_.now() + store_->patience());
+    stopper_.stop();
     notifier_.stop();
   }
 
@@ -171,9 +176,9 @@ class State final : public Watchdog::Listener, public Background, public std::en
     return chores;
   }
 
-  void notify(std::function<void()> callback) noexcept {
+  void notify(Notifier& notifier, std::function<void()> callback) noexcept {
     try {
-      notifier_.post(std::move(callback), shared_from_this());
+      notifier.post(std::move(callback), shared_from_this());
     } catch (const std::exception&) {  // no memory or no thread: owns_lock() and unlock() still tell
     }
   }
@@ -190,7 +195,7 @@ class State final : public Watchdog::Listener, public Background, public std::en
   TokenSource tokens_;
   Watchdog watchdog_{*store_, clock_, *this};
   Chase chase_{*store_, clock_};
-  Notifier notifier_;
+  Notifier stopper_, notifier_;
   Service service_{chores()};
   std::atomic<bool> asleep_ = false;  // the service, though it has something to do
   // Guarded by mutex_.

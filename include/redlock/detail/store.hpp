@@ -48,7 +48,6 @@ struct Request {
   std::chrono::milliseconds keep{0};  // release: how long the name stays taken
   std::string_view queue_key = {};    // of a fair lock: its queue; empty: another lock
   std::string_view place = {};        // the waiter's id in that queue; empty: has none
-  bool is_next = false;               // acquire: next in that queue: the name itself is registered, too
   std::int64_t client_id = 0;         // take_back: the connection that broke; 0: none; negative: not known
   RunId server = {};                  // take_back: which start of the server that connection was to
 };

@@ -53,10 +53,10 @@ class Turnstile final : public Bell {
     return gate->is_held(now) || (!gate->waiters.empty() && gate->pace.last == Pace::Last::held);
   }
 
-  // What was granted to somebody beside the queue.
-  void hold(const std::shared_ptr<Lease>& lease, TimePoint now) {
+  // What was granted to somebody beside the queue. Returns whom it was taken from, see Gate::set_holder().
+  std::shared_ptr<Lease> hold(const std::shared_ptr<Lease>& lease, TimePoint now) {
     const std::lock_guard guard(mutex_);
-    gates_.enter(lease->terms.name, now).second.set_holder(lease, now);
+    return gates_.enter(lease->terms.name, now).second.set_holder(lease, now);
   }
 
   // Ends the lease and passes the lock on to the first in line, if that wants the same. `grant`: the holder's; `valid`:
@@ -136,6 +136,9 @@ class Turnstile::Place {
     waiter_ = turnstile.spare_waiters_.begin();
     waiter_->wanted = wanted;
     gate().waiters.splice(gate().waiters.end(), turnstile.spare_waiters_, waiter_);
+    if (key_.empty()) return;
+    watched_ = &turnstile.gates_.enter(name_, now);
+    watched_->second.onlookers.push_back(&gate());
   }
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
@@ -155,7 +158,8 @@ class Turnstile::Place {
     }
     if (!std::exchange(waiter_->leading, true)) acquisition.follow(gate().entry(now));
     // While a holder of this client is there, the bell rings for what that does itself; its release rings, too.
-    if (!gate().is_held(now) && std::exchange(gate().rung, false)) {
+    const bool by_name = std::exchange(gate().rung_by_name, false) && gate().is_first_in_line();
+    if (!gate().is_held(now) && (std::exchange(gate().rung, false) || by_name)) {
       took_ring_ = true;
       acquisition.rung(now, random_fraction());
     }
@@ -165,14 +169,6 @@ class Turnstile::Place {
 
   // The id in the queue of a fair lock; empty: has none.
   std::string_view id() const noexcept { return key_.empty() ? std::string_view() : id_.text(); }
-
-  // From here on it is also told of changes of the name itself.
-  void look_on() {
-    if (key_.empty() || watched_ != nullptr) return;
-    const std::lock_guard guard(turnstile_->mutex_);
-    watched_ = &turnstile_->gates_.enter(name_, looked_);
-    watched_->second.onlookers.push_back(&gate());
-  }
 
   // What became of an attempt. What this waiter's own end or stop has cut short says nothing to the others.
   void report(const Acquisition& acquisition, const Failure& failure, bool was_cut_short) {
@@ -225,14 +221,15 @@ class Turnstile::Place {
     return file.revents != 0;
   }
 
-  // Leaves the queue as the holder.
-  void hold(Turnstile& turnstile, const std::shared_ptr<Lease>& lease, TimePoint now) {
+  // Leaves the queue as the holder. Returns whom it was taken from.
+  std::shared_ptr<Lease> hold(Turnstile& turnstile, const std::shared_ptr<Lease>& lease, TimePoint now) {
     if (turnstile_ == nullptr) return turnstile.hold(lease, now);
     const std::lock_guard guard(turnstile.mutex_);
     Gate& named = key_.empty() ? gate() : turnstile.gates_.enter(lease->terms.name, now).second;
-    named.set_holder(lease, now);
+    std::shared_ptr<Lease> robbed = named.set_holder(lease, now);
     step_out();
     turnstile.gates_.leave(key_, now);
+    return robbed;
   }
 
   // Leaves the queue. What was passed on to it and not taken goes to the next one, or back to Redis.
