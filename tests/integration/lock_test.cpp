@@ -141,19 +141,6 @@ static_assert(!TakesAnUnnamedDuration<LockOptions> && !TakesAnUnnamedDuration<Cl
 // ----------------------------------------------------------------------------------------------------------------
 // constructors, and the ways to acquire
 
-// It does not wait for its next renewal.
-TEST(LockLoss, IsKnownAtOnceWhereTheNameIsGrantedAgainByTheSameClient) {
-  RedisServer server;
-  Client client{server.uri()};
-  Lock first{client, "name"};
-  server.command({"DEL", "name"});
-  const Lock second{client, "name", 20s};
-  EXPECT_TRUE(second.owns_lock());
-  EXPECT_FALSE(first.owns_lock());
-  EXPECT_EQ(first.unlock(), UnlockResult::lost);
-  EXPECT_EQ(server.get("name"), second.token().text());
-}
-
 TEST(LockApi, HoldsItsNameFromItsConstructionToTheEndOfItsScope) {
   RedisServer server;
   Client client{server.uri()};

@@ -62,10 +62,7 @@ struct Gate {
   }
   bool is_first_in_line() const noexcept { return pace.rank.value_or(0) == 0; }
 
-  // Returns the holder so far, if it does not know yet that the name was taken from it.
-  std::shared_ptr<Lease> set_holder(const std::shared_ptr<Lease>& lease, TimePoint now) {
-    const bool is_new = holder && holder->terms.token != lease->terms.token && holder->is_valid(now);
-    std::shared_ptr<Lease> robbed = is_new ? std::move(holder) : nullptr;
+  void set_holder(const std::shared_ptr<Lease>& lease, TimePoint now) {
     holder = lease;
     held_since = now;
     run_since = (std::min)(run_since, now);
@@ -74,7 +71,6 @@ struct Gate {
     // Whoever comes after it knows that the name is contended.
     pace = {.last = Pace::Last::held};
     failure = {};
-    return robbed;
   }
 
   void end_hold(TimePoint now) noexcept {

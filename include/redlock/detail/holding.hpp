@@ -186,8 +186,7 @@ inline void Holding::begin(const Grant& grant, TimePoint started, Turnstile::Pla
   home_->counters().acquired.add();
   if (Observer* observer = home_->observer()) observer->acquired(name(), home_->clock().now() - started);
   try {
-    const std::shared_ptr<Lease> robbed = place.hold(home_->turnstile(), lease_, home_->clock().now());
-    if (robbed) home_->lost(robbed, LeaseLost::Reason::taken);  // sooner than by its next renewal
+    place.hold(home_->turnstile(), lease_, home_->clock().now());
     if (lease_->terms.renewing || lease_->terms.on_lost) home_->watch(lease_);
   } catch (...) {  // no memory, or no thread to be had for the renewals
     unlock();

@@ -53,10 +53,10 @@ class Turnstile final : public Bell {
     return gate->is_held(now) || (!gate->waiters.empty() && gate->pace.last == Pace::Last::held);
   }
 
-  // What was granted to somebody beside the queue. Returns whom it was taken from, see Gate::set_holder().
-  std::shared_ptr<Lease> hold(const std::shared_ptr<Lease>& lease, TimePoint now) {
+  // What was granted to somebody beside the queue.
+  void hold(const std::shared_ptr<Lease>& lease, TimePoint now) {
     const std::lock_guard guard(mutex_);
-    return gates_.enter(lease->terms.name, now).second.set_holder(lease, now);
+    gates_.enter(lease->terms.name, now).second.set_holder(lease, now);
   }
 
   // Ends the lease and passes the lock on to the first in line, if that wants the same. `grant`: the holder's; `valid`:
@@ -133,12 +133,13 @@ class Turnstile::Place {
     const std::lock_guard guard(turnstile.mutex_);
     if (turnstile.spare_waiters_.empty()) turnstile.spare_waiters_.emplace_back();
     gate_ = &turnstile.gates_.enter(wanted.name, now);
+    if (!key_.empty()) {
+      watched_ = &turnstile.gates_.enter(name_, now);
+      watched_->second.onlookers.push_back(&gate());
+    }
     waiter_ = turnstile.spare_waiters_.begin();
     waiter_->wanted = wanted;
     gate().waiters.splice(gate().waiters.end(), turnstile.spare_waiters_, waiter_);
-    if (key_.empty()) return;
-    watched_ = &turnstile.gates_.enter(name_, now);
-    watched_->second.onlookers.push_back(&gate());
   }
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
@@ -221,15 +222,14 @@ class Turnstile::Place {
     return file.revents != 0;
   }
 
-  // Leaves the queue as the holder. Returns whom it was taken from.
-  std::shared_ptr<Lease> hold(Turnstile& turnstile, const std::shared_ptr<Lease>& lease, TimePoint now) {
+  // Leaves the queue as the holder.
+  void hold(Turnstile& turnstile, const std::shared_ptr<Lease>& lease, TimePoint now) {
     if (turnstile_ == nullptr) return turnstile.hold(lease, now);
     const std::lock_guard guard(turnstile.mutex_);
     Gate& named = key_.empty() ? gate() : turnstile.gates_.enter(lease->terms.name, now).second;
-    std::shared_ptr<Lease> robbed = named.set_holder(lease, now);
+    named.set_holder(lease, now);
     step_out();
     turnstile.gates_.leave(key_, now);
-    return robbed;
   }
 
   // Leaves the queue. What was passed on to it and not taken goes to the next one, or back to Redis.
