@@ -14,11 +14,11 @@ struct Script {
 };
 
 // A script's text of several literals, some of which others share.
-template <std::size_t... sizes>
-consteval auto joined(const char (&... parts)[sizes]) {
-  std::array<char, (0 + ... + (sizes - 1))> text{};
+template <std::size_t... Sizes>
+consteval auto joined(const char (&... parts)[Sizes]) {
+  std::array<char, (0 + ... + (Sizes - 1))> text{};
   auto* end = text.begin();
-  ((end = std::copy_n(parts, sizes - 1, end)), ...);
+  ((end = std::copy_n(parts, Sizes - 1, end)), ...);
   return text;
 }
 
