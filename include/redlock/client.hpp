@@ -1,13 +1,14 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
-#include "redlock/detail/endpoint.hpp"
 #include "redlock/detail/persist.hpp"
 #include "redlock/detail/state.hpp"
 #include "redlock/detail/store.hpp"
@@ -15,6 +16,7 @@
 #include "redlock/error.hpp"
 #include "redlock/observer.hpp"
 #include "redlock/options.hpp"
+#include "redlock/quorum.hpp"
 #include "redlock/uri.hpp"
 
 namespace redlock {
@@ -39,8 +41,12 @@ class Client {
   // Connects to nothing; the first use does.
   template <StringLike S>
   explicit Client(const S& uri, ClientOptions options = {}) : Client(Uri(uri), std::move(options)) {}
-  explicit Client(Uri uri, ClientOptions options = {})
-      : handle_(std::make_shared<detail::Handle>(detail::Settings(std::move(uri), options), std::move(options))) {}
+  template <std::same_as<Uri> U>  // deduced: braces make a Quorum
+  explicit Client(const U& uri, ClientOptions options = {}) : Client(handle({uri}, std::move(options))) {}
+
+  // Several independent servers: Redlock. A lock is held where a majority of them granted it in time.
+  explicit Client(const Quorum& quorum, ClientOptions options = {})
+      : Client(handle(quorum.nodes(), std::move(options))) {}
 
   // Who holds `name` at this moment; nullopt: nobody. A name that is kept taken has a holder, too: "released:…" within
   // hold_at_least, "next:…" for the next in line of a fair lock. One round trip. Throws ConnectionError, ServerError.
@@ -67,6 +73,12 @@ class Client {
  private:
   friend class Lock;
 
+  explicit Client(std::shared_ptr<detail::Handle> handle) : handle_(std::move(handle)) {}
+
+  static std::shared_ptr<detail::Handle> handle(const std::vector<Uri>& nodes, ClientOptions options) {
+    return std::make_shared<detail::Handle>(nodes, std::move(options));
+  }
+
   detail::Answer persist(const detail::Request& request, std::string_view operation) {
     detail::State& state = handle_->state();
     detail::Answer answer = detail::persist(state.store(), state.clock(), request, detail::never, state.retry_for());
@@ -83,8 +95,11 @@ class Client {
   bool take_away(std::string_view name) {
     const detail::Answer seen = persist({.verb = detail::Verb::look, .name = name}, "force_unlock");
     if (seen.kind == detail::Answer::Kind::no) return false;
-    const detail::Answer released =
-        persist({.verb = detail::Verb::release, .name = name, .token = seen.holder}, "force_unlock");
+    const detail::Answer released = persist({.verb = detail::Verb::release,
+                                             .name = name,
+                                             .token = seen.holder,
+                                             .ttl = seen.holder_ttl.value_or(std::chrono::minutes(1))},
+                                            "force_unlock");
     // One that was sent twice may have done it the first time.
     return released.kind == detail::Answer::Kind::yes || released.repeated;
   }

@@ -30,6 +30,7 @@ enum class errc {
   busy,                // BUSY: a script runs for too long
   server_error,        // any other error answer
   lease_lost,          // the lease ran out, or somebody took the lock
+  restarted,           // the node of a quorum restarted a short while ago, and may have forgotten locks
 };
 
 }  // namespace redlock
@@ -63,6 +64,7 @@ class __attribute__((visibility("default"))) ErrorCategory final : public std::e
       case errc::cluster_down: return "the cluster is down";
       case errc::try_again: return "the server asks to try again";
       case errc::busy: return "the server is busy running a script";
+      case errc::restarted: return "the server restarted a short while ago";
       case errc::server_error: return "the server answered an error";
       case errc::lease_lost: return "the lock was lost";
     }
@@ -90,6 +92,7 @@ class __attribute__((visibility("default"))) ErrorCategory final : public std::e
       case errc::master_down:
       case errc::cluster_down:
       case errc::try_again:
+      case errc::restarted:
       case errc::busy: return std::errc::resource_unavailable_try_again;
       case errc::lease_lost: return std::errc::no_lock_available;
       case errc::misconfigured:
@@ -193,6 +196,7 @@ constexpr bool is_transient(errc code) noexcept {
     case errc::master_down:
     case errc::cluster_down:
     case errc::try_again:
+    case errc::restarted:
     case errc::busy: return true;
     default: return false;
   }

@@ -52,6 +52,14 @@ struct ClientOptions {
   // this process, and less fair to others. 0: every unlock goes to Redis.
   std::chrono::milliseconds handoff_window = std::chrono::milliseconds(5);
 
+  // Of a quorum: for how long it waits for each node's answer. A node that is slower counts as failed. 0: a twentieth of
+  // the lock's ttl, from 1 ms to 50 ms.
+  std::chrono::milliseconds node_timeout = std::chrono::milliseconds(0);
+
+  // Of a quorum: a node that restarted less than this ago has no vote, since it may have forgotten who holds what. At
+  // least the longest ttl in use. 0: off, for nodes that forget nothing (appendfsync always).
+  std::chrono::milliseconds restart_grace = std::chrono::seconds(30);
+
   // Asked for user and password at each connect, for passwords that rotate; overrides those of the URI. Called by any
   // thread. What it throws counts as a failure to connect.
   std::function<Credentials()> credentials = {};
@@ -120,6 +128,9 @@ inline void check(const ClientOptions& options) {
   if (options.retry_for < milliseconds(0)) throw std::invalid_argument("redlock: retry_for must not be negative");
   if (options.handoff_window < milliseconds(0))
     throw std::invalid_argument("redlock: handoff_window must not be negative");
+  if (options.node_timeout < milliseconds(0)) throw std::invalid_argument("redlock: node_timeout must not be negative");
+  if (options.restart_grace < milliseconds(0))
+    throw std::invalid_argument("redlock: restart_grace must not be negative");
   if (options.pool_size < 1) throw std::invalid_argument("redlock: pool_size must be at least 1");
   for (const char c : options.client_name) {
     if (c <= ' ' || c > '~')

@@ -7,6 +7,7 @@
 #include "redlock/lock.hpp"
 #include "redlock/observer.hpp"
 #include "redlock/options.hpp"
+#include "redlock/quorum.hpp"
 #include "redlock/reply.hpp"
 #include "redlock/token.hpp"
 #include "redlock/uri.hpp"

@@ -6,6 +6,9 @@
 #include <redlock/redlock.hpp>
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -23,8 +26,8 @@ std::string text(const detail::Script& script) { return std::string(script.text)
 
 TEST(Scripts, AreCalledByTheirOwnSha1) {
   RedisServer server;
-  for (const detail::Script& script :
-       {scripts::release, scripts::renew, scripts::acquire_fenced, scripts::acquire_fair, scripts::release_fair}) {
+  for (const detail::Script& script : {scripts::release, scripts::renew, scripts::acquire_fenced, scripts::raise,
+                                       scripts::acquire_fair, scripts::release_fair}) {
     EXPECT_EQ(server.command({"SCRIPT", "LOAD", text(script)}).text, script.sha1);
   }
 }
@@ -49,6 +52,42 @@ TEST(Scripts, RenewNeitherCreatesNorShortens) {
   server.command({"PERSIST", "name"});
   EXPECT_EQ(server.command({"EVAL", text(scripts::renew), "1", "name", "ours", "60000"}).integer, 1);
   EXPECT_GT(server.pttl("name"), 50'000);
+}
+
+TEST(Scripts, RaiseIsForTheOwnerAloneAndNeverLowers) {
+  RedisServer server;
+  const auto raise = [&](const std::string& token, const std::string& floor) {
+    return server.command({"EVAL", text(scripts::raise), "2", "name", "{name}:fence", token, floor});
+  };
+  EXPECT_EQ(raise("ours", "10").integer, 0) << "free";
+  EXPECT_FALSE(server.exists("{name}:fence"));
+  server.command({"SET", "name", "ours"});
+  EXPECT_EQ(raise("theirs", "10").integer, 0);
+  EXPECT_EQ(raise("ours", "1800000000000001").integer, 1);
+  EXPECT_EQ(server.get("{name}:fence"), "1800000000000001");
+  EXPECT_EQ(raise("ours", "9").integer, 1);
+  EXPECT_EQ(server.get("{name}:fence"), "1800000000000001");
+  server.command({"SET", "{name}:fence", "nonsense"});
+  EXPECT_TRUE(raise("ours", "10").is_error());
+}
+
+// What the README tells to do with a fencing token where the data is a hash.
+TEST(Scripts, TheFencedWriteOfTheReadmeRefusesWhoeverIsLate) {
+  const auto readme = std::filesystem::path(__FILE__).parent_path() / "../../README.md";
+  std::stringstream words;
+  words << std::ifstream(readme).rdbuf();
+  const std::string all = words.str(), mark = "```lua\n";
+  const std::size_t begin = all.find(mark) + mark.size();
+  const std::string script = all.substr(begin, all.find("```", begin) - begin);
+  RedisServer server;
+  const auto write = [&](const std::string& fence, const std::string& value) {
+    return server.command({"EVAL", script, "1", "item", fence, "left", value, "by", "somebody"});
+  };
+  EXPECT_EQ(write("1800000000000007", "9").integer, 1);
+  EXPECT_EQ(write("1800000000000007", "8").integer, 1) << "the same holder again";
+  EXPECT_EQ(write("1800000000000006", "9").integer, 0);
+  EXPECT_EQ(server.command({"HGET", "item", "left"}).text, "8");
+  EXPECT_EQ(server.command({"HGET", "item", "fence"}).text, "1800000000000007");
 }
 
 class Fence : public ::testing::Test {

@@ -337,6 +337,7 @@ TEST_F(AcquirerTest, a_block_of_fencing_tokens_is_reserved_where_somebody_may_fo
     const auto grant =
         Acquirer{store, clock, chaser, counters, token_source}.acquire(wanted, {.wait = forever}, -1, place);
     EXPECT_EQ(store.requests().back().fence_block, grant->spare_fences + 1);
+    EXPECT_EQ(store.requests().back().fence_floor, fence_key.empty() ? 0U : clock.wall_us);
     return store.requests().back().fence_block;
   };
   EXPECT_EQ(block(true, true), 1U) << "without fencing";

@@ -388,6 +388,23 @@ TEST_F(RingTest, in_the_queue_of_a_fair_lock_the_pause_after_rings_for_nothing_g
   EXPECT_EQ(rung(2), 1ms);
 }
 
+// Else those that shared the votes would meet again.
+TEST_F(RingTest, after_a_split_vote_no_bell_cuts_the_pause_short) {
+  Acquisition acquisition = endless(10s);
+  const auto split = [&](TimePoint now, double fraction) {
+    Answer answer = held_by("a", 1h);
+    answer.split = true;
+    RingTest::answer(acquisition, std::move(answer), now, fraction);
+    return acquisition.pause_until() - now;
+  };
+  EXPECT_EQ(split(start, 0), 1ms);
+  EXPECT_EQ(rung_at(acquisition, start), start + 1ms);
+  EXPECT_EQ(split(start + 1ms, 0.5), 3ms) << "random, and longer each time";
+  answer(acquisition, held_by("a", 1h), start + 10ms);
+  EXPECT_EQ(split(start + 20ms, 0), 1ms);
+  EXPECT_EQ(rung_at(acquisition, start + 25ms), start + 21ms);
+}
+
 TEST_F(RingTest, a_rest_is_over_when_it_is_over) {
   Acquisition acquisition = waiting();
   acquisition.rung(start + 1ms, 0);

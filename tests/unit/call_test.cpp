@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <thread>
 
 #include "fakes.hpp"
@@ -18,6 +19,7 @@ constexpr TimePoint start = FakeClock::start;
 
 struct RealClock final : Clock {
   TimePoint now() const noexcept override { return BootClock::now(); }
+  std::uint64_t wall() const noexcept override { return 0; }
   void poll(std::span<pollfd> files, TimePoint until) override {
     ::poll(files.data(), files.size(), until == never ? -1 : static_cast<int>((until - now()) / 1ms));
   }

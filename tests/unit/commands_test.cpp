@@ -152,28 +152,20 @@ TEST(Commands, a_fenced_attempt_reserves_a_block) {
   EXPECT_EQ(write(request).commands.front().back(), "65");
 }
 
-TEST(Commands, a_fenced_attempt_proposes_the_wall_clock_in_microseconds) {
-  const auto wall_clock = [] {
-    return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
-        .count();
-  };
-  const auto before = wall_clock();
-  const Written written = write(fenced);
-  const auto after = wall_clock();
-  ASSERT_EQ(written.commands.size(), 1U);
-  Words words = written.commands.front();
-  ASSERT_EQ(words.size(), 9U);
-  const long long proposal = std::stoll(words[7]);
-  EXPECT_LE(before, proposal);
-  EXPECT_GE(after, proposal);
-  words[7] = "proposal";
-  EXPECT_EQ(words,
-            (Words{"EVALSHA", std::string(fenced_sha1), "2", "job", "{job}:fence", "me", "10", "proposal", "1"}));
-  EXPECT_EQ(written.parts, Parts{Owed::Part::main});
+TEST(Commands, a_fenced_attempt_says_which_number_it_proposes) {
+  Request request = fenced;
+  request.fence_floor = 1'800'000'000'000'000;
+  EXPECT_EQ(write(request).commands.front(), (Words{"EVALSHA", std::string(fenced_sha1), "2", "job", "{job}:fence",
+                                                    "me", "10", "1800000000000000", "1"}));
+  EXPECT_EQ(write(request).parts, Parts{Owed::Part::main});
+}
 
-  Request waiting = fenced;
-  waiting.verb = Verb::acquire;
-  EXPECT_EQ(write(waiting).parts, (Parts{Owed::Part::main, Owed::Part::holder, Owed::Part::holder_ttl}));
+TEST(Commands, a_raise_names_the_lock_and_the_counter) {
+  Request request = fenced;
+  request.verb = Verb::raise;
+  request.fence_floor = 77;
+  EXPECT_EQ(write(request).commands,
+            (std::vector<Words>{{"EVALSHA", std::string(scripts::raise.sha1), "2", "job", "{job}:fence", "me", "77"}}));
 }
 
 TEST(Commands, a_renewal) {

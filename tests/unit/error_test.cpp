@@ -49,6 +49,8 @@ constexpr std::array meanings = {
     Meaning{errc::busy, std::errc::resource_unavailable_try_again, "the server is busy running a script", true, false},
     Meaning{errc::server_error, std::errc::io_error, "the server answered an error", false, false},
     Meaning{errc::lease_lost, std::errc::no_lock_available, "the lock was lost", false, false},
+    Meaning{errc::restarted, std::errc::resource_unavailable_try_again, "the server restarted a short while ago", true,
+            false},
 };
 
 TEST(Errc, each_value_equals_a_condition_of_the_standard) {

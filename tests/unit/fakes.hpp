@@ -37,6 +37,9 @@ class FakeClock final : public detail::Clock {
     actions_.emplace(start + time, std::move(action));
   }
 
+  std::uint64_t wall() const noexcept override { return wall_us; }
+  std::uint64_t wall_us = 1'000'000;
+
   void poll(std::span<pollfd> files, detail::TimePoint until) override {
     if (++polls_ > most_polls) throw std::logic_error("the code under test polls without end");
     if (::poll(files.data(), files.size(), 0) > 0) return;
@@ -65,7 +68,7 @@ struct Sent {
   std::string name, token, fence_key;
   std::chrono::milliseconds ttl{0}, keep{0};
   std::int64_t client_id = 0;
-  std::uint64_t fence_block = 1;
+  std::uint64_t fence_block = 1, fence_floor = 0;
 };
 
 /// The answer to a request, and how long after the submission it comes.
@@ -136,7 +139,7 @@ class FakeStore final : public detail::Store {
     std::vector<Sent> sent;
     for (const detail::Request& each : requests) {
       sent.push_back({each.verb, std::string(each.name), std::string(each.token), std::string(each.fence_key), each.ttl,
-                      each.keep, each.client_id, each.fence_block});
+                      each.keep, each.client_id, each.fence_block, each.fence_floor});
     }
     submissions.push_back({clock_.elapsed(), deadline - FakeClock::start, lane, sent});
     return detail::Pending(
@@ -224,6 +227,7 @@ class FakeBackground final : public detail::Background {
  public:
   void chase(detail::Leftover leftover) noexcept override { leftovers.push_back(std::move(leftover)); }
   void release_answered(std::string_view /*name*/, bool was_ours) noexcept override { ++(was_ours ? released : lost); }
+  void attend() noexcept override {}
   void listen(detail::TimePoint /*now*/) noexcept override { ++listened; }
 
   std::vector<detail::Leftover> leftovers;

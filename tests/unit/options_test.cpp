@@ -72,6 +72,8 @@ TEST(ClientOptions, have_these_defaults) {
   EXPECT_EQ(options.command_timeout, 1s);
   EXPECT_EQ(options.retry_for, 10s);
   EXPECT_EQ(options.pool_size, 8U);
+  EXPECT_EQ(options.node_timeout, 0ms);
+  EXPECT_EQ(options.restart_grace, 30s);
   EXPECT_FALSE(options.credentials);
   EXPECT_EQ(options.observer, nullptr);
   EXPECT_NO_THROW(check(options));
@@ -91,6 +93,13 @@ TEST(ClientOptions, retry_for_is_not_negative) {
   EXPECT_NO_THROW(check(ClientOptions{.retry_for = 0ms}));
   EXPECT_EQ(thrown<std::invalid_argument>([] { check(ClientOptions{.retry_for = -1ms}); }),
             "redlock: retry_for must not be negative");
+}
+
+TEST(ClientOptions, node_timeout_and_restart_grace_are_not_negative) {
+  EXPECT_EQ(thrown<std::invalid_argument>([] { check(ClientOptions{.node_timeout = -1ms}); }),
+            "redlock: node_timeout must not be negative");
+  EXPECT_EQ(thrown<std::invalid_argument>([] { check(ClientOptions{.restart_grace = -1ms}); }),
+            "redlock: restart_grace must not be negative");
 }
 
 TEST(ClientOptions, pool_at_least_one_connection) {

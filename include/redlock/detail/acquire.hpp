@@ -78,6 +78,7 @@ struct Acquirer {
                     .ttl = wanted.ttl,
                     .fence_key = wanted.fence_key,
                     .fence_block = block,
+                    .fence_floor = wanted.fence_key.empty() ? 0 : clock.wall(),
                     .queue_key = wanted.queue_key};
     if (!place.id().empty()) {  // in the queue of a fair lock, from the first attempt on
       request.verb = Verb::acquire;

@@ -42,6 +42,9 @@ struct Pace {
   bool beaten = false;                   // somebody else was faster
   TimePoint attempted = {};              // the last attempt
   std::chrono::nanoseconds shortest{0};  // pause after an attempt, however often the bell rings
+  // Of votes that were split, see Answer::split.
+  Backoff splits{std::chrono::milliseconds(2), std::chrono::milliseconds(100)};
+  TimePoint not_before = {};
 };
 
 // The decisions of one acquisition: when to attempt, when to pause, when it is over. It knows answers and times, no
@@ -49,6 +52,8 @@ struct Pace {
 //
 //   rung for nothing     the holder is the same, and so is the end of its ttl: the shortest pause doubles. (The server's
 //                        tracking table is full, or the name was changed in another database.)
+//   a split vote         each of several clients has a part of a quorum and none enough: a random pause that no bell
+//                        cuts short, so that one of them comes first the next time
 //   rung, but beaten     from then on, a random delay of up to 1 ms before the attempt, so that another client wins the
 //                        next time
 class Acquisition {
@@ -102,7 +107,8 @@ class Acquisition {
     if (pace_.last != Pace::Last::held) return;
     const auto delay = std::chrono::duration<double, std::milli>(pace_.beaten ? fraction : 0);
     const TimePoint soon = now + std::chrono::duration_cast<std::chrono::nanoseconds>(delay);
-    pace_.resume = (std::min)(pace_.resume, (std::max)(soon, pace_.attempted + pace_.shortest));
+    const TimePoint earliest = (std::max)(pace_.attempted + pace_.shortest, pace_.not_before);
+    pace_.resume = (std::min)(pace_.resume, (std::max)(soon, earliest));
     pace_.rung = true;
   }
 
@@ -127,7 +133,12 @@ class Acquisition {
     pace_.resume = now;
     if (answer.kind == Answer::Kind::yes) return;
     learn(answer);
-    if (!first && !answer.vanished) pace_.resume += pause(answer, now, fraction);
+    if (answer.split) {
+      pace_.resume = pace_.not_before = now + pace_.splits.next(fraction);
+    } else if (!first && !answer.vanished) {
+      pace_.splits.reset();
+      pace_.resume += pause(answer, now, fraction);
+    }
     if (is_bounded() && end_ - pace_.resume < 2 * (now - answer.sent))
       pace_.resume = end_;  // no time for one more round trip
   }

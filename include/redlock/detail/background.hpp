@@ -20,6 +20,9 @@ class Background {
   // A release that nobody waited for was answered: the lock was ours, or it was not any more.
   virtual void release_answered(std::string_view name, bool was_ours) noexcept = 0;
 
+  // The store has something to do in the background.
+  virtual void attend() noexcept = 0;
+
   // Hears for a while what changes in the store, and rings the bell.
   virtual void listen(TimePoint now) noexcept = 0;
 };

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <chrono>
+#include <cstdint>
 #include <ctime>
 #include <memory_resource>
 #include <span>
@@ -39,6 +40,9 @@ class Clock {
   virtual TimePoint now() const noexcept = 0;
   virtual void poll(std::span<pollfd> files,
                     TimePoint until) = 0;  // returns when a file is ready or at `until`, or earlier
+
+  // The wall clock, in µs. Only for fencing tokens, which outgrow so those of a counter that was lost.
+  virtual std::uint64_t wall() const noexcept = 0;
 };
 
 }  // namespace redlock::detail

@@ -48,7 +48,8 @@ class Commands {
     switch (request.verb) {
       case Verb::try_acquire:
       case Verb::release:
-      case Verb::renew: return act(request, By::sha1);
+      case Verb::renew:
+      case Verb::raise: return act(request, By::sha1);
       case Verb::acquire:
         act(request, By::sha1);
         if (!request.queue_key.empty()) return;  // first it has to be known whether it waits, and where
@@ -82,7 +83,7 @@ class Commands {
   void act_fair(const Request& request, By by) {
     const std::string alive = std::string(request.queue_key) + ":alive";
     const NumberWord dead_after(scripts::dead_after.count()), ttl(request.ttl.count()), keep(request.keep.count());
-    const NumberWord proposal(wall_clock());
+    const NumberWord proposal(request.fence_floor);
     const bool acquires = request.verb == Verb::try_acquire || request.verb == Verb::acquire;
     const bool fences = acquires && !request.fence_key.empty();
     std::array<std::string_view, 9> words = {request.name, request.queue_key, alive};
@@ -113,9 +114,12 @@ class Commands {
         }
         return script(scripts::acquire_fenced, by, "2",
                       {request.name, request.fence_key, request.token, NumberWord(request.ttl.count()),
-                       NumberWord(wall_clock()), NumberWord(static_cast<long long>(request.fence_block))});
+                       NumberWord(request.fence_floor), NumberWord(request.fence_block)});
       case Verb::renew:
         return script(scripts::renew, by, "1", {request.name, request.token, NumberWord(request.ttl.count())});
+      case Verb::raise:
+        return script(scripts::raise, by, "2",
+                      {request.name, request.fence_key, request.token, NumberWord(request.fence_floor)});
       case Verb::release:
       case Verb::take_back:
         if (request.keep.count() <= 0) return script(scripts::release, by, "1", {request.name, request.token});
@@ -144,12 +148,6 @@ class Commands {
   void put(Owed::Part part, std::initializer_list<std::string_view> words) {
     exchange_.append(words);
     owed_.push_back({index_, part});
-  }
-
-  // In µs. The only use of the wall clock: it makes fencing tokens outgrow those of a counter that was lost.
-  static long long wall_clock() noexcept {
-    return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
-        .count();
   }
 
   Exchange& exchange_;

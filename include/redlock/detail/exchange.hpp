@@ -1,6 +1,7 @@
 #pragma once
 
 #include <charconv>
+#include <concepts>
 #include <cstddef>
 #include <initializer_list>
 #include <span>
@@ -15,16 +16,16 @@ namespace redlock::detail {
 // A number as a word of a command, without the heap.
 class NumberWord {
  public:
-  explicit NumberWord(long long number) noexcept {
-    length_ = static_cast<std::size_t>(
-        std::to_chars(static_cast<char*>(text_), static_cast<char*>(text_) + sizeof text_, number).ptr - text_);
-  }
+  template <std::integral Number>
+  explicit NumberWord(Number number) noexcept
+      : length_(static_cast<std::size_t>(
+            std::to_chars(static_cast<char*>(text_), static_cast<char*>(text_) + sizeof text_, number).ptr - text_)) {}
   operator std::string_view() const noexcept {
     return {static_cast<const char*>(text_), length_};
   }  // NOLINT(*-explicit-*)
 
  private:
-  char text_[20] = {};  // the longest long long
+  char text_[20] = {};  // the longest of 64 bits
   std::size_t length_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <stdexcept>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -102,6 +103,8 @@ inline Holding::Holding(std::shared_ptr<Handle> handle, std::string_view name, L
       hold_at_least_(options.hold_at_least),
       await_release_(options.await_release) {
   check(options);
+  if (options.fair && !home_->store().queues())
+    throw std::invalid_argument("redlock: a quorum keeps no queue: .fair takes one server");
   Lease::Terms& terms = lease_->terms;
   terms.name = checked_name(name);
   terms.fence_key = options.fencing ? side_key(name, "fence") : std::string();

@@ -139,6 +139,7 @@ class NodeOperation final : public Operation {
       commands.write(requests_[i], i);
       answers_[i].sent = now;
       answers_[i].server = session_->run_id();
+      answers_[i].up_since = session_->up_since();
       answers_[i].reused = reused_;
     }
     stage_ = Stage::asking;

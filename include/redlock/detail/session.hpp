@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -12,11 +14,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "redlock/detail/clock.hpp"
 #include "redlock/detail/connector.hpp"
+#include "redlock/detail/deadline.hpp"
 #include "redlock/detail/endpoint.hpp"
 #include "redlock/detail/exchange.hpp"
 #include "redlock/detail/hiredis.hpp"
@@ -65,6 +69,7 @@ class Session {
   const Endpoint& endpoint() const noexcept { return *endpoint_; }
   std::int64_t client_id() const noexcept { return client_id_; }  // 0: not known
   const RunId& run_id() const noexcept { return run_id_; }
+  TimePoint up_since() const noexcept { return up_since_; }  // the server, or later; `never`: not known
 
   // The connection that hears what the names registered on this one change to; 0: none.
   std::int64_t redirect() const noexcept { return redirect_; }
@@ -87,7 +92,7 @@ class Session {
     }
     flush();
     receive();
-    while (const ReplyPtr reply = next_reply()) greeted(*reply);
+    while (const ReplyPtr reply = next_reply()) greeted(*reply, now);
     ready_ = exchange_.owed() == 0;
     if (!ready_ && now >= deadline_)
       throw ConnectionError(errc::timed_out, "the server accepts connections but does not answer");
@@ -171,18 +176,28 @@ class Session {
     greetings_.push_back(greeting);
   }
 
-  void greeted(const redisReply& reply) {
+  void greeted(const redisReply& reply, TimePoint now) {
     const Greeting greeting = greetings_[answered_++];
     if (is_error(reply)) {
       refused(greeting, text_of(reply));
     } else if (greeting == Greeting::client_id && is_integer(reply)) {
       client_id_ = reply.integer;
     } else if (greeting == Greeting::info) {
-      constexpr std::string_view field = "run_id:";
-      const std::string_view info = text_of(reply);
-      const std::size_t found = info.find(field);
-      if (found != std::string_view::npos) info.substr(found + field.size()).copy(run_id_.data(), run_id_.size());
+      const std::string_view uptime = info_field(text_of(reply), "uptime_in_seconds:");
+      info_field(text_of(reply), "run_id:").copy(run_id_.data(), run_id_.size());
+      std::int64_t seconds = 0;
+      if (std::from_chars(uptime.data(), uptime.data() + uptime.size(), seconds).ec == std::errc{})
+        // The server counts in whole seconds from the beginning of one: it may be up for one less.
+        up_since_ = now - clamp(std::chrono::seconds((std::max)(seconds - 1, std::int64_t{0})));
     }
+  }
+
+  // What stands behind `name`; empty: nothing does.
+  static std::string_view info_field(std::string_view info, std::string_view name) noexcept {
+    const std::size_t found = info.find(name);
+    if (found == std::string_view::npos) return {};
+    info.remove_prefix(found + name.size());
+    return info.substr(0, info.find('\r'));
   }
 
   static void refused(Greeting greeting, std::string_view answer) {
@@ -204,6 +219,7 @@ class Session {
   bool ready_ = false;
   std::int64_t client_id_ = 0;
   RunId run_id_{};
+  TimePoint up_since_ = never;
   // The connection.
   Socket socket_;
   Exchange exchange_;

@@ -22,12 +22,16 @@
 #include "redlock/detail/node.hpp"
 #include "redlock/detail/notifier.hpp"
 #include "redlock/detail/process_mark.hpp"
+#include "redlock/detail/quorum_node.hpp"
+#include "redlock/detail/quorum_parts.hpp"
+#include "redlock/detail/quorum_store.hpp"
 #include "redlock/detail/service.hpp"
 #include "redlock/detail/store.hpp"
 #include "redlock/detail/token_source.hpp"
 #include "redlock/detail/turnstile.hpp"
 #include "redlock/detail/watchdog.hpp"
 #include "redlock/options.hpp"
+#include "redlock/uri.hpp"
 
 namespace redlock::detail {
 
@@ -37,6 +41,11 @@ class PollClock final : public Clock {
   void poll(std::span<pollfd> files, TimePoint until) override {
     ::poll(files.data(), files.size(), poll_timeout(now(), until));
   }
+  std::uint64_t wall() const noexcept override {
+    using std::chrono::microseconds;
+    const auto time = std::chrono::duration_cast<microseconds>(std::chrono::system_clock::now().time_since_epoch());
+    return static_cast<std::uint64_t>((std::max)(time, microseconds(0)).count());
+  }
 };
 
 // Everything behind a Client: the store, and the threads that outlive a call. It lives for as long as a handle or one
@@ -45,11 +54,12 @@ class PollClock final : public Clock {
 // Thread safety: all members.
 class State final : public Watchdog::Listener, public Background, public std::enable_shared_from_this<State> {
  public:
-  State(const Settings& settings, const ClientOptions& options)
+  // `nodes`: one server, or those of a quorum.
+  State(const std::vector<Settings>& nodes, const ClientOptions& options)
       : retry_for_(clamp(options.retry_for)),
         handoff_window_(clamp(options.handoff_window)),
         observer_(options.observer),
-        store_(std::make_unique<Node>(settings, options.pool_size, turnstile_)) {}
+        store_(make_store(nodes, options)) {}
 
   bool is_inherited() const noexcept { return mark_.is_inherited(); }
 
@@ -112,6 +122,8 @@ class State final : public Watchdog::Listener, public Background, public std::en
     if (observer_) observer_->lost(LeaseLost(std::string(name), LeaseLost::Reason::taken));
   }
 
+  void attend() noexcept override { wake(); }
+
   void listen(TimePoint now) noexcept override {
     if (store_->listen(now) || asleep_) wake();
   }
@@ -159,6 +171,18 @@ class State final : public Watchdog::Listener, public Background, public std::en
 
  private:
   static constexpr std::size_t most_spare = 64;
+
+  std::unique_ptr<Store> make_store(const std::vector<Settings>& nodes, const ClientOptions& options) {
+    const auto node = [&](const Settings& settings) {
+      return std::make_unique<Node>(settings, options.pool_size, turnstile_);
+    };
+    if (nodes.size() == 1) return node(nodes.front());
+    std::vector<std::unique_ptr<QuorumNode>> all;
+    all.reserve(nodes.size());
+    for (const Settings& each : nodes) all.push_back(std::make_unique<QuorumNode>(node(each), each.uri.text(), clock_));
+    return std::make_unique<QuorumStore>(std::make_unique<QuorumParts>(
+        std::move(all), clock_, *this, clamp(options.node_timeout), clamp(options.restart_grace)));
+  }
 
   // For what is done as well later or not at all.
   void wake() noexcept {
@@ -212,8 +236,10 @@ class State final : public Watchdog::Listener, public Background, public std::en
 // plus a callback that runs. Dropped by a callback, it does not wait.
 class Handle {
  public:
-  Handle(Settings settings, ClientOptions options)
-      : settings_(std::move(settings)), options_(std::move(options)), current_(new std::shared_ptr<State>(make())) {}
+  Handle(const std::vector<Uri>& nodes, ClientOptions options) : options_(std::move(options)) {
+    for (const Uri& each : nodes) nodes_.emplace_back(each, options_);
+    current_ = new std::shared_ptr<State>(make());
+  }
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
   ~Handle() {
@@ -238,13 +264,13 @@ class Handle {
   }
 
  private:
-  std::shared_ptr<State> make() const { return std::make_shared<State>(settings_, options_); }
+  std::shared_ptr<State> make() const { return std::make_shared<State>(nodes_, options_); }
 
   // Constant after construction.
-  Settings settings_;
+  std::vector<Settings> nodes_;
   ClientOptions options_;
   // Synchronised by itself.
-  std::atomic<std::shared_ptr<State>*> current_;
+  std::atomic<std::shared_ptr<State>*> current_ = nullptr;
 };
 
 }  // namespace redlock::detail

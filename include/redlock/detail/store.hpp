@@ -33,6 +33,7 @@ enum class Verb {
                 // of the name will ring the bell, where `registered`
   release,      // RELEASE                                            yes: released; no: not ours
   renew,        // RENEW                                              yes: ours, for a full ttl; no: not ours
+  raise,        // RAISE                                              yes: ours, its counter is at least fence_floor
   look,         // GET, PTTL                                          yes: `holder` holds it for holder_ttl; no: free
   take_back,    // CLIENT KILL of a broken connection, and RELEASE    yes: what was sent there is undone
 };
@@ -45,6 +46,7 @@ struct Request {
   std::chrono::milliseconds ttl{0};   // acquire, renew
   std::string_view fence_key = {};    // acquire: mints a fencing token from this counter; empty: none
   std::uint64_t fence_block = 1;      // acquire: how many of them to reserve
+  std::uint64_t fence_floor = 0;      // acquire: mints no smaller one, if that is sane; raise: the counter's new value
   std::chrono::milliseconds keep{0};  // release: how long the name stays taken
   std::string_view queue_key = {};    // of a fair lock: its queue; empty: another lock
   std::string_view place = {};        // the waiter's id in that queue; empty: has none
@@ -88,6 +90,7 @@ struct Leftover {
     return {.verb = Verb::take_back,
             .name = name,
             .token = token,
+            .ttl = std::chrono::ceil<std::chrono::milliseconds>((std::max)(until - now, TimePoint::duration(0))),
             .keep = keep,
             .queue_key = queue_key,
             .place = place,
@@ -107,7 +110,9 @@ struct Answer {
   std::optional<std::int64_t> rank = {};                     // acquire: how many are before in the queue
   bool registered = false;                                   // acquire: a change of the name will ring the bell
   FencingToken fence = {};
-  RunId server = {};  // which start of the server answered
+  RunId server = {};           // which start of the server answered
+  TimePoint up_since = never;  // when that was, or later; `never`: not known
+  bool split = false;          // acquire: several got a part of a quorum, and nobody enough
   Failure failure = {};
   bool reused = false;                    // the connection had carried commands before
   bool repeated = false;                  // the same request was sent before, without an answer
@@ -131,7 +136,7 @@ class Operation {
   // Ends it at once: what has no answer fails with `errc::timed_out`.
   virtual void abandon(TimePoint now) noexcept = 0;
 
-  // Adds what to poll for; returns when to advance even if nothing happens.
+  // Adds what to poll for; returns when to advance even if nothing happens. After an advance() that said no.
   virtual TimePoint watch(PollSet& files) const = 0;
 
   // Waits inside of the kernel for a moment, where that is faster than polling first. False: it is not, or time is short.
@@ -179,6 +184,9 @@ class Store {
 
   // Hears of changes for a while from `now` on. True: the service has to be woken for it.
   virtual bool listen(TimePoint /*now*/) noexcept { return false; }
+  // Whether it can keep the queue of a fair lock.
+  virtual bool queues() const noexcept { return true; }
+
   virtual Wakeups wakeups() const noexcept { return Wakeups::unused; }
 
   // What the service thread does for it.

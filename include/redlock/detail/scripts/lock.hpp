@@ -54,4 +54,18 @@ return string.format('%.0f', first))lua",
     .sha1 = "d6e693ec9433398a724029d451d948e4b5ad2143",
 };
 
+// Raises the counter of fencing tokens, for the owner of the lock alone.
+//   KEYS[1]  the lock            ARGV[1]  the owner's token
+//   KEYS[2]  the counter         ARGV[2]  what it is to be at least
+//   returns 1: it is; 0: the lock is free or somebody else's
+// Replayable: idempotent while the lock is ours, and nothing after it.
+inline constexpr Script raise = {
+    .text = R"lua(if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+local last = tonumber(redis.call('GET', KEYS[2]) or '0')
+if not last then return redis.error_reply('ERR the fencing counter ' .. KEYS[2] .. ' is no number') end
+if last < tonumber(ARGV[2]) then redis.call('SET', KEYS[2], ARGV[2]) end
+return 1)lua",
+    .sha1 = "dc6c5f34fd19e7d2eb3195f779e3d503a643706c",
+};
+
 }  // namespace redlock::detail::scripts
