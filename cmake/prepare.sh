@@ -18,7 +18,7 @@ redlock_has_redis_server() {
 
 redlock_has() {
   case $1 in
-    g++ | clang-tidy | clang-format | cmake | pkg-config | python3 | git) command -v "$1" >/dev/null ;;
+    g++ | clang-tidy | clang-format | cmake | pkg-config | python3 | git | spin) command -v "$1" >/dev/null ;;
     clang) command -v clang++ >/dev/null ;;
     ninja-build) command -v ninja >/dev/null ;;
     redis-server) redlock_has_redis_server ;;
@@ -27,6 +27,7 @@ redlock_has() {
     libgmock-dev) redlock_has_header gmock/gmock.h ;;
     libfaketime) compgen -G '/usr/lib/*/faketime/libfaketime.so.1' >/dev/null ;;
     python3-redis) /usr/bin/python3 -c "import redis.lock" 2>/dev/null ;;
+    libsqlite3-dev) redlock_has_header sqlite3.h ;;
     libbenchmark-dev) redlock_has_header benchmark/benchmark.h ;;
     *) echo "prepare: unknown package $1" >&2; exit 1 ;;
   esac

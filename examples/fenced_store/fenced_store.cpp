@@ -1,0 +1,110 @@
+// What a fencing token is for. A worker holds the lock, reads how much is left in the store, and stands still for longer
+// than its lease: a paused machine, a process without memory. Another worker takes over and sells one. Then the first one
+// wakes up and writes what it makes of a number that is old by now.
+//
+//   fenced_store REDIS_URL
+//
+// The same run twice: without a token one sale is lost, and nobody notices; with it the store refuses the write.
+#include <sys/wait.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <random>
+#include <redlock/redlock.hpp>
+#include <string>
+
+#include "store.hpp"
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr int stock = 10;
+
+struct Shop {
+  std::string redis, file, lock;
+  bool fenced;
+};
+
+// Sells one. `pause`: stands still between reading and writing. False: the store refused.
+bool sell(const Shop& shop, bool pause) {
+  redlock::Client client{shop.redis};
+  const redlock::Lock lock{client, shop.lock, {.ttl = 1s, .fencing = true}};
+  Store store{shop.file};
+  const int left = store.left();
+  lock.throw_if_lost();
+  if (pause) ::raise(SIGSTOP);  // right after the check: no check can be late enough
+  if (shop.fenced) return store.set_left(left - 1, lock.fencing_token());
+  store.set_left(left - 1);
+  return true;
+}
+
+// A worker is a process. It ends with 0 if the store took its write.
+pid_t start(const Shop& shop, bool pause) {
+  const pid_t process = ::fork();
+  if (process < 0) throw std::runtime_error("fork failed");
+  if (process > 0) return process;
+  try {
+    std::_Exit(sell(shop, pause) ? EXIT_SUCCESS : EX_TEMPFAIL);
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << std::endl;
+    std::_Exit(EX_SOFTWARE);
+  }
+}
+
+// How many writes of this worker the store took.
+int sold_by(pid_t process) {
+  int status = 0;
+  ::waitpid(process, &status, 0);
+  if (!WIFEXITED(status) || (WEXITSTATUS(status) != EXIT_SUCCESS && WEXITSTATUS(status) != EX_TEMPFAIL))
+    throw std::runtime_error("a worker failed");
+  return WEXITSTATUS(status) == EXIT_SUCCESS ? 1 : 0;
+}
+
+// True: the store says what was sold.
+bool run(const std::string& redis, const std::filesystem::path& folder, bool fenced) {
+  const std::string number = std::to_string(std::random_device()());
+  const Shop shop{redis, folder / (fenced ? "fenced.db" : "plain.db"), "redlock-store:" + number, fenced};
+  Store(shop.file).create(stock);
+
+  const pid_t first = start(shop, true);
+  int status = 0;
+  ::waitpid(first, &status, WUNTRACED);    // it stands still
+  int sold = sold_by(start(shop, false));  // waits until the first one's lease is over
+  ::kill(first, SIGCONT);
+  const int first_sold = sold_by(first);
+  sold += first_sold;
+
+  const int left = Store(shop.file).left();
+  std::cout << (fenced ? "with a fencing token:    " : "without a fencing token: ") << sold << " sold, "
+            << 1 - first_sold << " stale write refused; " << left << " of " << stock << " left"
+            << (left == stock - sold ? "\n" : ": a sale is lost\n");
+  redlock::Connection(redis).command("DEL", "{" + shop.lock + "}:fence");
+  return left == stock - sold;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  if (count != 2) {
+    std::cerr << "usage: fenced_store REDIS_URL\n";
+    return EX_USAGE;
+  }
+  try {
+    std::string pattern = (std::filesystem::temp_directory_path() / "redlock.XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no folder for the store");
+    const std::filesystem::path folder = pattern;
+    const bool plain = run(words[1], folder, false);
+    const bool fenced = run(words[1], folder, true);
+    std::filesystem::remove_all(folder);
+    return !plain && fenced ? EXIT_SUCCESS : EXIT_FAILURE;
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << '\n';
+    return EX_UNAVAILABLE;
+  }
+}
