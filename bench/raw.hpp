@@ -44,18 +44,35 @@ class RawLoop {
     run(release_);
   }
 
+  // One half of it: what is written now is answered later.
+  void write(bool release) {
+    append(release ? release_ : set_);
+    int done = 0;
+    while (done == 0) redisBufferWrite(context_.get(), &done);
+  }
+  void read() {
+    void* reply = nullptr;
+    redisGetReply(context_.get(), &reply);
+    freeReplyObject(reply);
+  }
+
  private:
   static constexpr redlock::detail::Script script = redlock::detail::scripts::release;
   static constexpr const char* token = "8a2d5bd8-6d3f-4a55-9a3f-0d7f5d3c5a11";
 
-  void run(const std::vector<std::string>& words) {
+  void append(const std::vector<std::string>& words) {
     const char* texts[8];
     std::size_t lengths[8];
     for (std::size_t i = 0; i < words.size(); ++i) {
       texts[i] = words[i].data();
       lengths[i] = words[i].size();
     }
-    freeReplyObject(redisCommandArgv(context_.get(), static_cast<int>(words.size()), texts, lengths));
+    redisAppendCommandArgv(context_.get(), static_cast<int>(words.size()), texts, lengths);
+  }
+
+  void run(const std::vector<std::string>& words) {
+    append(words);
+    read();
   }
 
   Context context_;

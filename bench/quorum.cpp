@@ -1,0 +1,124 @@
+// A lock kept by five servers. Prints a table: what was measured, and what it should be.
+//
+//   raw fan-out   a loop over raw hiredis that writes the same two commands to all servers, one after the other, and reads
+//                 all answers of each before the next
+//   ours/raw      rate of the library over the rate of that loop, in turn with it, a few cycles each; the median of the
+//                 rounds
+//
+// REDLOCK_BENCH_QUORUM: the addresses of five servers and their process ids, "uri=pid …".
+// REDLOCK_BENCH_SECONDS: how long each part runs (default 10).
+#include <hiredis/hiredis.h>
+
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <iomanip>
+#include <iostream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "raw.hpp"
+#include "redlock/redlock.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using SteadyClock = std::chrono::steady_clock;
+
+struct Server {
+  std::string uri;
+  pid_t process;
+};
+
+std::vector<Server> servers() {
+  std::istringstream words(bench::address("REDLOCK_BENCH_QUORUM"));
+  std::vector<Server> servers;
+  for (std::string word; words >> word;) {
+    const auto split = word.rfind('=');
+    servers.push_back({word.substr(0, split), std::atoi(word.c_str() + split + 1)});
+  }
+  return servers;
+}
+
+std::chrono::seconds duration() {
+  const char* value = std::getenv("REDLOCK_BENCH_SECONDS");  // NOLINT(concurrency-mt-unsafe): nothing else runs yet
+  return std::chrono::seconds(value != nullptr ? std::atoi(value) : 10);
+}
+
+void line(std::string_view what, double value, std::string_view unit, std::string_view goal) {
+  std::cout << std::left << std::setw(66) << what << std::right << std::setw(10) << std::setprecision(4) << value << " "
+            << std::left << std::setw(14) << unit << goal << std::endl;
+}
+
+redlock::Client client(const std::vector<Server>& servers) {
+  std::vector<std::string> uris;
+  for (const Server& each : servers) uris.push_back(each.uri);
+  return redlock::Client{redlock::Quorum{uris}, {.restart_grace = 0ms}};
+}
+
+template <class Cycle>
+double seconds(int cycles, Cycle cycle) {
+  const auto begin = SteadyClock::now();
+  for (int i = 0; i < cycles; ++i) cycle();
+  return std::chrono::duration<double>(SteadyClock::now() - begin).count();
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// The median of time(a) / time(b), a few cycles each in turn.
+template <class A, class B>
+double ratio(std::chrono::seconds time, A a, B b) {
+  constexpr int cycles = 10;
+  seconds(100, a);
+  seconds(100, b);
+  std::vector<double> ratios;
+  for (const auto end = SteadyClock::now() + time; SteadyClock::now() < end;) {
+    const double first = seconds(cycles, a);
+    ratios.push_back(first / seconds(cycles, b));
+  }
+  return median(ratios);
+}
+
+auto cycle(redlock::Client& client, const redlock::LockOptions& options = {}) {
+  return [&client, options] { const redlock::Lock lock{client, "bench:quorum", options}; };
+}
+
+double microseconds(std::chrono::seconds time, redlock::Client& client) {
+  std::vector<double> times;
+  for (const auto end = SteadyClock::now() + time; SteadyClock::now() < end;)
+    times.push_back(seconds(10, cycle(client)));
+  return median(times) / 10 * 1e6;
+}
+
+}  // namespace
+
+int main() {
+  const std::chrono::seconds time = duration();
+  const std::vector<Server> all = servers();
+  std::vector<std::unique_ptr<bench::RawLoop>> raws;
+  for (const Server& each : all) raws.push_back(std::make_unique<bench::RawLoop>(redlock::Uri(each.uri)));
+  const auto fan_out = [&raws] {
+    for (const bool release : {false, true}) {
+      for (auto& raw : raws) raw->write(release);
+      for (auto& raw : raws) raw->read();
+    }
+  };
+  redlock::Client five = client(all);
+  line("5 servers, uncontended, ours/raw", ratio(time, fan_out, cycle(five)), "", ">= 0.95");
+  line("5 servers, with .fencing, ours/ours without", ratio(time, cycle(five), cycle(five, {.fencing = true})), "",
+       ">= 0.9");
+  const double healthy = microseconds(time, five);
+  line("5 servers, lock and unlock", healthy, "us", "");
+  for (const std::size_t k : {3U, 4U}) ::kill(all[k].process, SIGSTOP);
+  line("2 of 5 hung, time over that", microseconds(time, five) / healthy, "", "<= 1.3");
+  for (const std::size_t k : {3U, 4U}) ::kill(all[k].process, SIGKILL);
+  line("2 of 5 dead, time over that", microseconds(time, five) / healthy, "", "<= 1.3");
+}
