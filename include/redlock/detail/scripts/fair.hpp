@@ -114,7 +114,8 @@ inline constexpr Script acquire_fair = {
 //                                ARGV[4]  optional: for how many ms more the name stays taken
 //   returns 1: it was ours and is released; 0: it is free or somebody else's, and untouched
 // Replayable: the second time it answers 0 and changes nothing.
-inline constexpr auto release_fair_text = joined(fair_queue, R"lua(local was_first = me ~= '' and redis.call('ZRANK', KEYS[2], me) == 0
+inline constexpr auto release_fair_text =
+    joined(fair_queue, R"lua(local was_first = me ~= '' and redis.call('ZRANK', KEYS[2], me) == 0
 leave(me)
 local ours, first, dropped = holder == ARGV[1], first_in_line()
 if ours and ARGV[4] then
