@@ -14,8 +14,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <iomanip>
-#include <iostream>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -24,10 +22,13 @@
 
 #include "raw.hpp"
 #include "redlock/redlock.hpp"
+#include "table.hpp"
 
 namespace {
 
 using namespace std::chrono_literals;
+using bench::duration;
+using bench::line;
 using SteadyClock = std::chrono::steady_clock;
 
 struct Server {
@@ -43,16 +44,6 @@ std::vector<Server> servers() {
     servers.push_back({word.substr(0, split), std::atoi(word.c_str() + split + 1)});
   }
   return servers;
-}
-
-std::chrono::seconds duration() {
-  const char* value = std::getenv("REDLOCK_BENCH_SECONDS");  // NOLINT(concurrency-mt-unsafe): nothing else runs yet
-  return std::chrono::seconds(value != nullptr ? std::atoi(value) : 10);
-}
-
-void line(std::string_view what, double value, std::string_view unit, std::string_view goal) {
-  std::cout << std::left << std::setw(66) << what << std::right << std::setw(10) << std::setprecision(4) << value << " "
-            << std::left << std::setw(14) << unit << goal << std::endl;
 }
 
 redlock::Client client(const std::vector<Server>& servers) {

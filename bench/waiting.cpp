@@ -18,8 +18,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <functional>
-#include <iomanip>
-#include <iostream>
 #include <memory>
 #include <new>
 #include <string>
@@ -29,10 +27,13 @@
 
 #include "raw.hpp"
 #include "redlock/redlock.hpp"
+#include "table.hpp"
 
 namespace {
 
 using namespace std::chrono_literals;
+using bench::duration;
+using bench::line;
 using SteadyClock = std::chrono::steady_clock;
 using std::chrono::nanoseconds;
 
@@ -59,16 +60,6 @@ std::unique_ptr<Shared, Unmap> make_shared() {
   void* memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   return std::unique_ptr<Shared, Unmap>(new (memory) Shared);
-}
-
-std::chrono::seconds duration() {
-  const char* value = std::getenv("REDLOCK_BENCH_SECONDS");  // NOLINT(concurrency-mt-unsafe): nothing else runs yet
-  return std::chrono::seconds(value != nullptr ? std::atoi(value) : 10);
-}
-
-void line(std::string_view what, double value, std::string_view unit, std::string_view goal) {
-  std::cout << std::left << std::setw(66) << what << std::right << std::setw(10) << std::setprecision(4) << value << " "
-            << std::left << std::setw(14) << unit << goal << std::endl;
 }
 
 nanoseconds::rep now() { return SteadyClock::now().time_since_epoch().count(); }

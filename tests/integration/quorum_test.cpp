@@ -138,8 +138,6 @@ TEST(Quorum, OneHoldsItAtATime) {
   for (auto& each : threads) each.join();
   EXPECT_EQ(errors, 0);
   EXPECT_EQ(turns, 180);
-  EXPECT_TRUE(std::is_sorted(fences.begin(), fences.end(), std::less_equal<>()) || fences.empty())
-      << "strictly growing";
   for (std::size_t i = 1; i < fences.size(); ++i) ASSERT_GT(fences[i], fences[i - 1]);
   EXPECT_TRUE(servers.forget("name"));
 }
