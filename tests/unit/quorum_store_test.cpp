@@ -231,6 +231,21 @@ TEST_F(QuorumStoreTest, a_node_that_does_not_answer_in_time_is_chased_and_no_oth
   EXPECT_THAT(asked(0), ElementsAre(Verb::try_acquire));
 }
 
+TEST_F(QuorumStoreTest, what_nobody_waits_for_is_seen_to_within_10_ms_and_at_once_when_the_last_handle_goes) {
+  answers({yes(), yes(), yes().in(30ms)});
+  EXPECT_EQ(acquire().kind, Kind::yes);
+  PollSet files;
+  quorum->run(clock.now());
+  EXPECT_EQ(quorum->watch(files), clock.now() + 10ms);
+  EXPECT_FALSE(quorum->is_done());
+  EXPECT_LE(quorum->watch(files), clock.now());
+  clock.advance(30ms);
+  quorum->run(clock.now());
+  EXPECT_TRUE(quorum->is_done());
+  quorum->run(clock.now());
+  EXPECT_EQ(quorum->watch(files), never);
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // slow and dead nodes
 

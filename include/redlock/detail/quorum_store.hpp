@@ -66,7 +66,10 @@ class QuorumStore final : public Store, public Chore {
 
   // Callers see to most of it when they come again.
   void run(TimePoint now) noexcept override {
-    if (!parts_->aftermath.is_attended()) return;
+    if (!parts_->aftermath.is_attended()) {
+      next_ = never;
+      return;
+    }
     if (next_ == never) next_ = ending_ ? now : now + delay;
     if (now < next_) return;
     parts_->aftermath.run(now);
@@ -74,7 +77,7 @@ class QuorumStore final : public Store, public Chore {
   }
   TimePoint watch(PollSet& /*files*/) override { return next_; }
   bool is_done() override {
-    if (!std::exchange(ending_, true)) next_ = never;  // at once: the last handle waits for it
+    if (!std::exchange(ending_, true)) next_ = TimePoint();  // at once: the last handle waits for it
     return parts_->aftermath.is_empty();
   }
 
