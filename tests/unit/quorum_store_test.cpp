@@ -341,6 +341,21 @@ TEST_F(FiveNodesTest, a_node_that_lost_the_key_gets_it_back_and_never_votes_agai
   EXPECT_THAT(asked(0), ElementsAre(Verb::renew, Verb::release)) << "and what is left of it is given back";
 }
 
+TEST_F(QuorumStoreTest, what_a_renewal_gave_back_does_not_count_for_another_that_is_under_way) {
+  answers({yes(), yes(), yes()});
+  EXPECT_EQ(acquire().kind, Kind::yes);
+  pass(0ms);
+  answers({yes().in(5ms), yes().in(5ms), no().in(5ms)});
+  const Request request{.verb = Verb::renew, .name = "job", .token = "me", .ttl = ttl};
+  Pending other = quorum->submit(std::span(&request, 1), Lane::service, clock.now() + 10s);
+  answers({no(), yes(), yes()});
+  EXPECT_EQ(renew().kind, Kind::yes);
+  EXPECT_THAT(asked(0), ElementsAre(Verb::renew, Verb::try_acquire));
+  clock.advance(5ms);
+  ASSERT_TRUE(other->advance(clock.now()));
+  EXPECT_EQ(other->answers().front().kind, Kind::no) << "node 1 alone has had it all the time";
+}
+
 TEST_F(QuorumStoreTest, a_lock_is_lost_the_moment_its_majority_is_gone) {
   answers({yes(), yes(), yes()});
   EXPECT_EQ(acquire().kind, Kind::yes);

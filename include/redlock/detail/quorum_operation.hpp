@@ -188,6 +188,7 @@ class QuorumOperation final : public Operation, public Unfinished {
   void answered(std::size_t i, std::size_t k, TimePoint now);
   void granted(std::size_t i, std::size_t k, TimePoint now);
   void renewed(std::size_t i, std::size_t k);
+  bool is_voter(std::size_t i, std::size_t k) const;
   void vote(std::size_t i, std::size_t k, TimePoint now);
   void agree(TimePoint now);
   bool has_granted(std::size_t k) noexcept { return asked_[k].is_done && answer_of(0, k).kind == Answer::Kind::yes; }

@@ -65,12 +65,19 @@ inline void QuorumOperation::renewed(std::size_t i, std::size_t k) {
   if (kind == Answer::Kind::no && is_held && goes_on) repair(i, k);
 }
 
+// Another renewal, side by side with this one, may have found by now that the node lost the lock, and have given it back.
+inline bool QuorumOperation::is_voter(std::size_t i, std::size_t k) const {
+  std::optional<Tenure> tenure = parts_.tenures.find(requests_[i].token);
+  if (!tenure) tenure = tenures_[i];
+  return !tenure || tenure->voters[k];
+}
+
 inline void QuorumOperation::vote(std::size_t i, std::size_t k, TimePoint now) {
   if (is_decided(i)) return;
   Ballot& ballot = ballots_[i];
   const Answer& answer = answer_of(i, k);
   if (raised_) return confirm(k, answer.kind == Answer::Kind::yes ? claim(k) : answer.kind, now);
-  const bool counts = requests_[i].verb != Verb::renew || !tenures_[i] || tenures_[i]->voters[k];
+  const bool counts = requests_[i].verb != Verb::renew || is_voter(i, k);
   ballot.count(counts ? answer.kind : Answer::Kind::no);
   const Verdict verdict = ballot.verdict();
   // Whoever holds it is told by all of them.
