@@ -160,6 +160,80 @@ TEST(Clock, JumpsOfTheWallClockChangeNothingForAHolder) {
 }
 
 // ----------------------------------------------------------------------------------------------------------------
+// a server's wall clock jumps
+
+// A server, and how many seconds its clock is ahead.
+struct JumpingServer {
+  const TempFolder folder;
+  const std::string clock = jump(0s);
+  RedisServer server{{}, {{"LD_PRELOAD", REDLOCK_TEST_PROGRAMS "/wall_clock.so"}, {"REDLOCK_CLOCK", clock}}};
+
+  // The file stays the one that the server has mapped.
+  std::string jump(std::chrono::seconds ahead) const {
+    const std::string file = (folder.path() / "clock").string();
+    const std::int64_t count = ahead.count();
+    std::ofstream{file, std::ios::binary | std::ios::app};
+    std::ofstream{file, std::ios::binary | std::ios::in}.write(reinterpret_cast<const char*>(&count), sizeof count);
+    return file;
+  }
+};
+
+TEST(ServerClock, ThatJumpsAheadEndsALockAtTheNextRenewal) {
+  JumpingServer jumping;
+  Client client{jumping.server.uri()}, other{jumping.server.uri()};
+  std::atomic<int> losses = 0;
+  Lock lock{client, "name", {.ttl = 3s, .on_lost = [&](const LeaseLost&) { ++losses; }}};
+  jumping.jump(1h);
+  const Lock next{other, "name", generous};
+  EXPECT_TRUE(next);
+  EXPECT_TRUE(eventually([&] { return losses == 1; }, 2s)) << "within a third of the ttl";
+  EXPECT_FALSE(lock.owns_lock());
+  EXPECT_EQ(lock.unlock(), UnlockResult::lost);
+  EXPECT_EQ(jumping.server.get("name"), next.token().text());
+}
+
+TEST(ServerClock, ThatJumpsBackKeepsALock) {
+  JumpingServer jumping;
+  jumping.jump(1h);
+  Client client{jumping.server.uri()};
+  Lock lock{client, "name", {.ttl = 900ms, .fencing = true}};
+  const FencingToken first = lock.fencing_token();
+  jumping.jump(0s);
+  const auto renewed = client.stats().renewed;
+  EXPECT_TRUE(eventually([&] { return client.stats().renewed >= renewed + 4; }));
+  EXPECT_TRUE(lock.owns_lock());
+  EXPECT_EQ(lock.unlock(), UnlockResult::released);
+  EXPECT_GT(Lock(client, "name", generous, {.fencing = true}).fencing_token(), first);
+}
+
+// One node of three: its clock takes the lock from nobody and gives it to nobody.
+TEST(ServerClock, OfOneNodeOfAQuorumMayJump) {
+  JumpingServer jumping;
+  RedisServer second, third;
+  const Quorum nodes{jumping.server.uri(), second.uri(), third.uri()};
+  Client client{nodes, {.restart_grace = 0ms}}, other{nodes, {.restart_grace = 0ms}};
+  std::optional<FencingToken> last;
+  for (const auto ahead : {1h, 0h, 2h}) {
+    Lock lock{client, "name", generous, {.ttl = 600ms, .fencing = true}};
+    ASSERT_TRUE(lock);
+    if (last) {
+      EXPECT_GT(lock.fencing_token(), *last);
+    }
+    last = lock.fencing_token();
+    jumping.jump(ahead);
+    const auto renewed = client.stats().renewed;
+    EXPECT_TRUE(eventually(
+        [&] {
+          EXPECT_FALSE(Lock(other, "name", std::try_to_lock));
+          return client.stats().renewed >= renewed + 4;
+        },
+        generous, 20ms));
+    EXPECT_TRUE(lock.owns_lock());
+    EXPECT_EQ(lock.unlock(), UnlockResult::released);
+  }
+}
+
+// ----------------------------------------------------------------------------------------------------------------
 // the process stands still
 
 /// A holder that looks at its lock again and again. When it notices that it was stopped for longer than its ttl, its first

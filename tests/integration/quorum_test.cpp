@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -145,24 +146,37 @@ TEST(Quorum, OneHoldsItAtATime) {
 // ---------------------------------------------------------------------------------------------------------------------
 // nodes that fail
 
+struct Node {
+  RedisServer& server;
+  FaultProxy proxy{server};
+};
+
 struct Fault {
   const char* name;
-  std::function<void(RedisServer&)> begin, end;
+  std::function<void(Node&)> begin, end;
   friend std::ostream& operator<<(std::ostream& out, const Fault& fault) { return out << fault.name; }
 };
 
 const Fault faults[] = {
-    {"dead", [](RedisServer& server) { server.kill(); }, [](RedisServer& server) { server.restart(); }},
-    {"hung", [](RedisServer& server) { server.pause(); }, [](RedisServer& server) { server.resume(); }},
-    {"readonly",
-     [](RedisServer& server) {
-       server.command({"REPLICAOF", "127.0.0.1", "1"});
+    {"dead", [](Node& node) { node.server.kill(); }, [](Node& node) { node.server.restart(); }},
+    {"hung", [](Node& node) { node.server.pause(); }, [](Node& node) { node.server.resume(); }},
+    {"refusing",
+     [](Node& node) {
+       node.proxy.refuse(true);
+       node.proxy.reset_all();
      },
-     [](RedisServer& server) {
-       server.command({"REPLICAOF", "NO", "ONE"});
+     [](Node& node) { node.proxy.refuse(false); }},
+    {"resetting", [](Node& node) { node.proxy.set_hook([](Direction, std::string_view) { return Action::reset; }); },
+     [](Node& node) { node.proxy.set_hook(nullptr); }},
+    {"readonly",
+     [](Node& node) {
+       node.server.command({"REPLICAOF", "127.0.0.1", "1"});
+     },
+     [](Node& node) {
+       node.server.command({"REPLICAOF", "NO", "ONE"});
      }},
-    {"full", [](RedisServer& server) { server.config_set("maxmemory", "1"); },
-     [](RedisServer& server) { server.config_set("maxmemory", "0"); }},
+    {"full", [](Node& node) { node.server.config_set("maxmemory", "1"); },
+     [](Node& node) { node.server.config_set("maxmemory", "0"); }},
 };
 
 class FaultyNodes : public ::testing::TestWithParam<std::tuple<std::size_t, Fault>> {
@@ -170,16 +184,30 @@ class FaultyNodes : public ::testing::TestWithParam<std::tuple<std::size_t, Faul
   std::size_t nodes() const { return std::get<0>(GetParam()); }
   std::size_t minority() const { return (nodes() - 1) / 2; }
   void begin(std::size_t count) {
-    for (std::size_t k = 0; k < count; ++k) std::get<1>(GetParam()).begin(servers[k]);
+    for (std::size_t k = 0; k < count; ++k) std::get<1>(GetParam()).begin(*through_[k]);
   }
   void end(std::size_t count) {
-    for (std::size_t k = 0; k < count; ++k) std::get<1>(GetParam()).end(servers[k]);
+    for (std::size_t k = 0; k < count; ++k) std::get<1>(GetParam()).end(*through_[k]);
+  }
+  std::string uri(std::size_t k) const { return through_[k]->proxy.uri(); }
+  Client client(ClientOptions options = trusting()) const {
+    std::vector<std::string> uris;
+    for (std::size_t k = 0; k < nodes(); ++k) uris.push_back(uri(k));
+    return Client{Quorum{uris}, std::move(options)};
   }
   Servers servers{nodes()};
+
+ private:
+  std::vector<std::unique_ptr<Node>> proxied() {
+    std::vector<std::unique_ptr<Node>> all;
+    for (std::size_t k = 0; k < nodes(); ++k) all.emplace_back(new Node{servers[k]});
+    return all;
+  }
+  const std::vector<std::unique_ptr<Node>> through_ = proxied();
 };
 
 TEST_P(FaultyNodes, AMinorityOfThemIsDoneWithout) {
-  Client client = servers.client(), other = servers.client();
+  Client client = this->client();
   servers.greet(client);
   begin(minority());
   for (int i = 0; i < 5; ++i) {
@@ -194,7 +222,7 @@ TEST_P(FaultyNodes, AMinorityOfThemIsDoneWithout) {
 }
 
 TEST_P(FaultyNodes, ThatFailWhileALockIsHeldDoNotEndIt) {
-  Client client = servers.client();
+  Client client = this->client();
   servers.greet(client);
   Lock lock{client, "name", {.ttl = 900ms}};
   ASSERT_TRUE(eventually([&] { return servers.having("name") == nodes(); }));
@@ -208,7 +236,7 @@ TEST_P(FaultyNodes, ThatFailWhileALockIsHeldDoNotEndIt) {
 }
 
 TEST_P(FaultyNodes, AMajorityOfThemIsAnErrorAndNeverContention) {
-  Client client = servers.client({.retry_for = 300ms, .restart_grace = 0ms});
+  Client client = this->client({.retry_for = 300ms, .restart_grace = 0ms});
   servers.greet(client);
   begin(minority() + 1);
   EXPECT_THROW((void)Lock(client, "name", std::try_to_lock), Error);
@@ -220,7 +248,7 @@ TEST_P(FaultyNodes, AMajorityOfThemIsAnErrorAndNeverContention) {
     const std::string text = error.what();
     EXPECT_NE(text.find("lock 'name': "), std::string::npos);
     EXPECT_NE(text.find(" of " + std::to_string(nodes()) + " nodes"), std::string::npos) << text;
-    EXPECT_NE(text.find(servers[0].uri()), std::string::npos) << text;
+    EXPECT_NE(text.find(uri(0)), std::string::npos) << text;
   }
   end(minority() + 1);
   EXPECT_TRUE(Lock(client, "name", 20s)) << "and when they are back it goes on";
@@ -265,7 +293,10 @@ TEST(QuorumTime, OfASlowMinorityIsNotWaitedFor) {
   servers.greet(client);
   slow.delay(100ms, 100ms);
   for (int i = 0; i < 10; ++i) {
-    EXPECT_LT(elapsed([&] { Lock(client, "name", std::try_to_lock).unlock(); }), 150ms);
+    Lock lock;
+    EXPECT_LT(elapsed([&] { lock = Lock(client, "name", std::try_to_lock, {.ttl = 2s}); }), 150ms);
+    EXPECT_LT(elapsed([&] { EXPECT_TRUE(lock.renew()); }), 150ms);
+    EXPECT_LT(elapsed([&] { EXPECT_EQ(lock.unlock(), UnlockResult::released); }), 150ms);
   }
   slow.pass();
   EXPECT_TRUE(servers.forget("name"));

@@ -31,7 +31,8 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 }  // namespace
 
-RedisServer::RedisServer(std::vector<std::string> extra_args) : extra_args_{std::move(extra_args)} {
+RedisServer::RedisServer(std::vector<std::string> extra_args, std::map<std::string, std::string> environment)
+    : extra_args_{std::move(extra_args)}, environment_{std::move(environment)} {
   for (int attempt = 0; attempt < 20; ++attempt) {
     port_ = free_port();
     if (launch()) return;
@@ -66,7 +67,7 @@ void RedisServer::restart(std::vector<std::string> extra_args) {
 
 bool RedisServer::launch() {
   std::filesystem::remove(folder_.path() / "redis.log");
-  process_.emplace(Process::exec(arguments()));
+  process_.emplace(Process::exec(arguments(), environment_));
   // Asked over the Unix socket: on the TCP port a stranger might answer who was faster.
   bool ended = false;
   const bool up = eventually(

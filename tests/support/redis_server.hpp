@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -28,7 +29,8 @@ class RedisServer {
  public:
   /// Returns when the server answers, whatever it says (NOAUTH and LOADING are answers). `extra_args` override the
   /// options set here: RedisServer{{"--requirepass", "x"}}. The questions use the password that stands there.
-  explicit RedisServer(std::vector<std::string> extra_args = {});
+  /// `environment` is added to this process's.
+  explicit RedisServer(std::vector<std::string> extra_args = {}, std::map<std::string, std::string> environment = {});
   RedisServer(const RedisServer&) = delete;
   RedisServer& operator=(const RedisServer&) = delete;
 
@@ -87,6 +89,7 @@ class RedisServer {
   const std::string host_ = "127.0.0.1";
   std::uint16_t port_ = 0;
   std::vector<std::string> extra_args_;
+  const std::map<std::string, std::string> environment_;
   std::optional<Process> process_;
 
   std::mutex control_mutex_;  // guards the two below
