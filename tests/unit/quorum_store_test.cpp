@@ -231,6 +231,14 @@ TEST_F(QuorumStoreTest, a_node_that_does_not_answer_in_time_is_chased_and_no_oth
   EXPECT_THAT(asked(0), ElementsAre(Verb::try_acquire));
 }
 
+TEST_F(QuorumStoreTest, nodes_that_are_too_slow_are_named_with_the_option_that_says_so) {
+  answers({yes(), yes(), yes()});
+  (void)acquire();
+  (void)release();
+  answers({yes(), silence(), silence()});
+  EXPECT_THAT(acquire().failure.what, HasSubstr("redis://1: no answer within 50 ms (ClientOptions::node_timeout)"));
+}
+
 TEST_F(QuorumStoreTest, what_nobody_waits_for_is_seen_to_within_10_ms_and_at_once_when_the_last_handle_goes) {
   answers({yes(), yes(), yes().in(30ms)});
   EXPECT_EQ(acquire().kind, Kind::yes);

@@ -91,6 +91,7 @@ class QuorumOperation final : public Operation, public Unfinished {
     Pending pending = {};
     Pending raising = {};              // its counter
     bool is_done = false;              // pending
+    bool is_hurried = false;           // has node_timeout, and no more
     std::vector<Answer> skipped = {};  // instead: of a node that is down
   };
 
@@ -111,6 +112,7 @@ class QuorumOperation final : public Operation, public Unfinished {
     if (skips && node.is_down()) return skip(k);
     const auto connecting = node.is_met() ? TimePoint::duration(0) : node.store->patience();
     const TimePoint until = (std::min)(deadline_, begun_ + connecting + node_timeout());
+    asked_[k].is_hurried = until == begun_ + node_timeout();
     asked_[k].pending = node.store->submit(requests_.all(), lane, until);
     step(k, begun_);
   }

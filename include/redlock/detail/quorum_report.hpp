@@ -28,6 +28,11 @@ inline Failure restarted(const std::string& address, TimePoint up_since, TimePoi
           address + ": restarted " + std::to_string(seconds) + " s ago, which is within restart_grace"};
 }
 
+inline std::string too_slow(const std::string& address, std::chrono::nanoseconds waited) {
+  const auto time = std::chrono::duration_cast<std::chrono::milliseconds>(waited);
+  return address + ": no answer within " + std::to_string(time.count()) + " ms (ClientOptions::node_timeout)";
+}
+
 // What several nodes answer to one request, as one answer.
 class QuorumReport {
  public:

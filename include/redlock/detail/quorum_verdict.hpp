@@ -24,6 +24,9 @@ inline void QuorumOperation::answered(std::size_t i, std::size_t k, TimePoint no
   Answer& answer = answer_of(i, k);
   const Request& request = requests_[i];
   parts_.node(k).heard(answer, now);
+  if (answer.failure.code == errc::timed_out && asked_[k].is_hurried) {
+    answer.failure.what = too_slow(parts_.node(k).address, node_timeout());
+  }
   if (answer.kind == Answer::Kind::failed && (request.verb != Verb::release || may_hold(i, k))) {
     if (answer.leftover) {
       parts_.chase(k, *std::exchange(answer.leftover, std::nullopt));
