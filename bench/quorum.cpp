@@ -4,6 +4,8 @@
 //                 all answers of each before the next
 //   ours/raw      rate of the library over the rate of that loop, in turn with it, a few cycles each; the median of the
 //                 rounds
+//   1 ms away     through proxies that hand on all bytes 1 ms later, in both directions
+//   hand-over     from unlock() in one client to the return of lock() in another, which has been waiting for 3 ms by then
 //
 // REDLOCK_BENCH_QUORUM: the addresses of five servers and their process ids, "uri=pid …".
 // REDLOCK_BENCH_SECONDS: how long each part runs (default 10).
@@ -18,10 +20,13 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "raw.hpp"
 #include "redlock/redlock.hpp"
+#include "support/fault_proxy.hpp"
 #include "table.hpp"
 
 namespace {
@@ -89,6 +94,38 @@ double microseconds(std::chrono::seconds time, redlock::Client& client) {
   return median(times) / 10 * 1e6;
 }
 
+// lock and unlock from afar, of one server and of all.
+void distance(std::chrono::seconds time, const std::vector<Server>& servers) {
+  std::vector<std::unique_ptr<redlock::testing::FaultProxy>> proxies;
+  std::vector<Server> far;
+  for (const Server& each : servers) {
+    const redlock::Uri uri(each.uri);
+    auto& proxy = *proxies.emplace_back(std::make_unique<redlock::testing::FaultProxy>(uri.host(), uri.port()));
+    proxy.delay(1ms, 1ms);
+    far.push_back({proxy.uri(), each.process});
+  }
+  redlock::Client one{far.front().uri}, five = client(far);
+  line("5 servers 1 ms away, time over that of one", ratio(time, cycle(five), cycle(one)), "", "<= 1.25");
+}
+
+double hand_over(std::chrono::seconds time, redlock::Client a, redlock::Client b) {
+  std::vector<double> times;
+  for (const auto end = SteadyClock::now() + time; SteadyClock::now() < end; std::swap(a, b)) {
+    redlock::Lock held{a, "bench:quorum"};
+    SteadyClock::time_point locked;
+    std::thread waiter([&] {
+      const redlock::Lock next{b, "bench:quorum"};
+      locked = SteadyClock::now();
+    });
+    std::this_thread::sleep_for(3ms);
+    const auto unlocked = SteadyClock::now();
+    (void)held.unlock();
+    waiter.join();
+    times.push_back(std::chrono::duration<double, std::micro>(locked - unlocked).count());
+  }
+  return median(times);
+}
+
 }  // namespace
 
 int main() {
@@ -106,6 +143,9 @@ int main() {
   line("5 servers, uncontended, ours/raw", ratio(time, fan_out, cycle(five)), "", ">= 0.95");
   line("5 servers, with .fencing, ours/ours without", ratio(time, cycle(five), cycle(five, {.fencing = true})), "",
        ">= 0.9");
+  distance(time, all);
+  line("1 server, hand-over", hand_over(time, redlock::Client{all[0].uri}, redlock::Client{all[0].uri}), "us", "");
+  line("5 servers, hand-over", hand_over(time, client(all), client(all)), "us", "");
   const double healthy = microseconds(time, five);
   line("5 servers, lock and unlock", healthy, "us", "");
   for (const std::size_t k : {3U, 4U}) ::kill(all[k].process, SIGSTOP);
