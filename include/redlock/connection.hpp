@@ -73,7 +73,7 @@ class Connection {
       for (;;) {
         session_->advance(detail::BootClock::now());
         if (session_->is_ready()) return true;
-        wait(session_->wake());
+        wait(detail::never);
       }
     });
   }
@@ -91,8 +91,9 @@ class Connection {
   }
 
   void wait(detail::TimePoint until) const {
-    pollfd file = session_->file();
-    ::poll(&file, 1, detail::poll_timeout(detail::BootClock::now(), until));
+    detail::PollSet files;
+    until = (std::min)(until, session_->watch(files));
+    ::poll(files.data(), files.size(), detail::poll_timeout(detail::BootClock::now(), until));
   }
 
   std::string describe(std::string_view what, std::string_view why) const {

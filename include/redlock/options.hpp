@@ -9,6 +9,7 @@
 
 #include "redlock/error.hpp"
 #include "redlock/observer.hpp"
+#include "redlock/transport.hpp"
 
 namespace redlock {
 
@@ -66,6 +67,10 @@ struct ClientOptions {
 
   // Hears what happens. nullptr: nobody does.
   std::shared_ptr<Observer> observer = {};
+
+  // What all connections go through: redlock::tls() of tls.hpp. nullptr: they go through nothing, which an address that
+  // asks for TLS does not take.
+  std::shared_ptr<const Transport> transport = {};
 };
 
 // How one lock is held. A value outside of its range throws std::invalid_argument where the Lock is constructed;

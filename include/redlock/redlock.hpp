@@ -10,5 +10,6 @@
 #include "redlock/quorum.hpp"
 #include "redlock/reply.hpp"
 #include "redlock/token.hpp"
+#include "redlock/transport.hpp"
 #include "redlock/uri.hpp"
 #include "redlock/version.hpp"

@@ -160,6 +160,40 @@ const Good with_options[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Options, GoodUri, ::testing::ValuesIn(with_options));
 
+// ---------------------------------------------------------------------------------------------------------------------
+// several hosts, and TLS
+
+using Hosts = std::vector<HostPort>;
+
+TEST(Uri, names_sentinels_and_the_master) {
+  const Uri uri("redis+sentinel://ada:secret@a,[::1]:7,c:8/my%20master/3?sentinel_user=eve&sentinel_password=hush");
+  EXPECT_TRUE(uri.is_sentinel());
+  EXPECT_FALSE(uri.is_tls() || uri.is_cluster() || uri.is_unix());
+  EXPECT_EQ(uri.hosts(), (Hosts{{"a", 26379}, {"::1", 7}, {"c", 8}}));
+  EXPECT_EQ(uri.master(), "my master");
+  EXPECT_EQ(uri.database(), 3);
+  EXPECT_EQ(uri.user() + uri.password(), "adasecret");
+  EXPECT_EQ(uri.sentinel_user() + uri.sentinel_password(), "evehush");
+  EXPECT_EQ(uri.text(), "redis+sentinel://ada@a:26379,[::1]:7,c:8/my master/3");
+  EXPECT_EQ(Uri("rediss+sentinel://a/m").text(), "rediss+sentinel://a:26379/m/0");
+}
+
+TEST(Uri, names_nodes_of_a_cluster) {
+  const Uri uri("redis+cluster://:secret@a:7000,b");
+  EXPECT_TRUE(uri.is_cluster());
+  EXPECT_FALSE(uri.is_tls() || uri.is_sentinel());
+  EXPECT_EQ(uri.hosts(), (Hosts{{"a", 7000}, {"b", 6379}}));
+  EXPECT_EQ(uri.text(), "redis+cluster://a:7000,b:6379");
+  EXPECT_EQ(Uri("rediss+cluster://a/0").text(), "rediss+cluster://a:6379");
+}
+
+TEST(Uri, says_whether_it_goes_over_TLS) {
+  EXPECT_TRUE(Uri("rediss://h").is_tls());
+  EXPECT_EQ(Uri("rediss://h:1/2").text(), "rediss://h:1/2");
+  EXPECT_FALSE(Uri("redis://h").is_tls());
+  EXPECT_FALSE(Uri("unix:///s").is_tls());
+}
+
 struct Bad {
   std::string address, words;
 };
@@ -178,15 +212,27 @@ const Bad schemes[] = {
     {"localhost", "no scheme; write redis://host or unix:///path"},
     {"localhost:6379", "no scheme; write redis://host or unix:///path"},
     {"redis:/localhost", "no scheme; write redis://host or unix:///path"},
-    {"http://h", "unknown scheme 'http'; known are redis and unix"},
-    {"REDIS://h", "unknown scheme; known are redis and unix"},
-    {" redis://h", "unknown scheme; known are redis and unix"},
-    {"://h", "unknown scheme ''; known are redis and unix"},
-    {"rediss://h", "unknown scheme 'rediss'; known are redis and unix"},
-    {"redis+sentinel://a,b/m", "unknown scheme 'redis+sentinel'; known are redis and unix"},
-    {"redis+cluster://a,b", "unknown scheme 'redis+cluster'; known are redis and unix"},
+    {"http://h",
+     "unknown scheme 'http'; known are redis, redis+sentinel, redis+cluster, the same with rediss, and unix"},
+    {"REDIS://h", "unknown scheme; known are redis, redis+sentinel, redis+cluster, the same with rediss, and unix"},
+    {" redis://h", "unknown scheme; known are redis, redis+sentinel, redis+cluster, the same with rediss, and unix"},
+    {"://h", "unknown scheme ''; known are redis, redis+sentinel, redis+cluster, the same with rediss, and unix"},
 };
 INSTANTIATE_TEST_SUITE_P(Scheme, BadUri, ::testing::ValuesIn(schemes));
+
+const Bad deployments[] = {
+    {"redis://a,b", "several hosts; one server has one"},
+    {"redis+sentinel://a,b", "the master's name is missing; write redis+sentinel://host,host/name"},
+    {"redis+sentinel://a,b/", "the master's name is missing"},
+    {"redis+sentinel://a,,b/m", "the host is empty"},
+    {"redis+sentinel://a,/m", "the host is empty"},
+    {"redis+sentinel://a/m/x", "the database is not a number"},
+    {"redis+sentinel://a/m?sentinel_user=x", "a sentinel_user without a sentinel_password"},
+    {"redis://a?sentinel_password=x", "unknown option"},
+    {"redis+cluster://a/1", "a cluster has no database but 0"},
+    {"redis+cluster://", "the host is empty"},
+};
+INSTANTIATE_TEST_SUITE_P(Deployment, BadUri, ::testing::ValuesIn(deployments));
 
 const Bad hosts[] = {
     {"redis://", "the host is empty"},

@@ -55,8 +55,7 @@ class Chase final : public Chore {
   TimePoint watch(PollSet& files) override {
     TimePoint wake = never;
     for (const Leftover& leftover : connected_) {
-      files.push_back(leftover.session->file());
-      wake = (std::min)(wake, leftover.silent_until);
+      wake = (std::min)({wake, leftover.silent_until, leftover.session->watch(files)});
     }
     if (pending_) return (std::min)(wake, pending_->watch(files));
     return broken_.empty() ? wake : (std::min)(wake, next_);
@@ -65,8 +64,8 @@ class Chase final : public Chore {
   // Pending releases get one attempt. Those still connected have had theirs when the kernel has the bytes.
   bool is_done() override {
     const std::lock_guard guard(mutex_);
-    const bool written = std::all_of(connected_.begin(), connected_.end(),
-                                     [](Leftover& each) { return each.session->exchange().unsent().empty(); });
+    const bool written =
+        std::all_of(connected_.begin(), connected_.end(), [](Leftover& each) { return !each.session->has_unsent(); });
     return inbox_.empty() && written && !pending_ && std::all_of(broken_.begin(), broken_.end(), is_tried);
   }
 

@@ -43,8 +43,7 @@ class Collector final : public Chore {
     if (!expecting_) return never;
     TimePoint wake = due_;
     for (const Debtor& each : debtors_) {
-      files.push_back(each.session->file());
-      wake = (std::min)(wake, each.until);
+      wake = (std::min)({wake, each.until, each.session->watch(files)});
     }
     return wake;
   }

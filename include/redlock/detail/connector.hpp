@@ -26,10 +26,8 @@ namespace redlock::detail {
 // On failure: advance() throws ConnectionError, with the reason of the last address tried.
 class Connector {
  public:
-  Connector(std::shared_ptr<Endpoint> endpoint, TimePoint now)
-      : endpoint_(std::move(endpoint)),
-        deadline_(now + endpoint_->settings().connect_timeout),
-        addresses_(endpoint_->fixed()) {
+  Connector(std::shared_ptr<Endpoint> endpoint, TimePoint now, TimePoint deadline)
+      : endpoint_(std::move(endpoint)), deadline_(deadline), addresses_(endpoint_->fixed()) {
     if (addresses_.empty()) look_up_ = endpoint_->look_up(now);
   }
 

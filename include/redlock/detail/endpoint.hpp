@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "redlock/detail/clock.hpp"
 #include "redlock/detail/resolve.hpp"
 #include "redlock/options.hpp"
+#include "redlock/transport.hpp"
 #include "redlock/uri.hpp"
 
 namespace redlock::detail {
@@ -23,7 +25,14 @@ struct Settings {
         client_name(uri.client_name().value_or(options.client_name)),
         connect_timeout(uri.connect_timeout().value_or(options.connect_timeout)),
         command_timeout(uri.command_timeout().value_or(options.command_timeout)),
-        credentials(options.credentials) {
+        credentials(options.credentials),
+        transport(options.transport) {
+    if (uri.is_tls() && !transport) {
+      throw std::invalid_argument(
+          "redlock: " + uri.text() +
+          " asks for TLS: include redlock/tls.hpp, link redlock::tls (or ssl and crypto), and set "
+          "ClientOptions::transport to redlock::tls()");
+    }
     ClientOptions effective = options;
     effective.client_name = client_name;
     check(effective);
@@ -37,15 +46,47 @@ struct Settings {
   std::string client_name;
   std::chrono::milliseconds connect_timeout, command_timeout;
   std::function<Credentials()> credentials;
+  std::shared_ptr<const Transport> transport;
 };
 
-// What all connections to one server share: its settings, and the addresses of its host that were good last.
+class Endpoint;
+
+// Asks where a server is at the moment.
+//
+// Thread safety: one thread at a time.
+// On failure: advance() throws ConnectionError.
+class Search {
+ public:
+  Search() = default;
+  Search(const Search&) = delete;
+  Search& operator=(const Search&) = delete;
+  virtual ~Search() = default;
+  virtual std::shared_ptr<Endpoint> advance(TimePoint now) = 0;  // nullptr: not known yet
+  virtual TimePoint watch(PollSet& files) = 0;  // adds what to poll for; returns when to advance anyway
+};
+
+// Knows whom to ask for a server that moves.
+//
+// Thread safety: all members.
+class Locator {
+ public:
+  Locator() = default;
+  Locator(const Locator&) = delete;
+  Locator& operator=(const Locator&) = delete;
+  virtual ~Locator() = default;
+  virtual std::unique_ptr<Search> search(TimePoint now) = 0;
+};
+
+// What all connections to one server share: its settings, and the addresses of its host that were good last. Or, with a
+// locator, whom to ask for the server first.
 //
 // Thread safety: all members.
 class Endpoint {
  public:
-  explicit Endpoint(Settings settings) : settings_(std::move(settings)) {
+  explicit Endpoint(Settings settings, std::unique_ptr<Locator> locator = nullptr)
+      : settings_(std::move(settings)), locator_(std::move(locator)) {
     const Uri& uri = settings_.uri;
+    if (locator_) return;
     if (uri.is_unix()) {
       fixed_ = {Address::of_unix_socket(uri.path())};
     } else {
@@ -54,6 +95,8 @@ class Endpoint {
   }
 
   const Settings& settings() const noexcept { return settings_; }
+
+  Locator* locator() const noexcept { return locator_.get(); }
 
   // The address itself, where it is no name that has to be looked up; else empty.
   const std::vector<Address>& fixed() const noexcept { return fixed_; }
@@ -82,6 +125,7 @@ class Endpoint {
  private:
   // Constant after construction.
   Settings settings_;
+  std::unique_ptr<Locator> locator_;
   std::vector<Address> fixed_;
   // Guarded by mutex_.
   mutable std::mutex mutex_;

@@ -68,7 +68,7 @@ class Node final : public Store {
       Commands(session->exchange(), owed).write_by_text(release, 0);
       session->flush();
       session->used(now);
-      if (!session->exchange().unsent().empty()) session.reset();  // it does not take more: chased
+      if (session->has_unsent()) session.reset();  // it does not take more: chased
     } catch (const std::exception&) {
       session.reset();
     }

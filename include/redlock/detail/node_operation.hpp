@@ -59,13 +59,12 @@ class NodeOperation final : public Operation {
       files.push_back({ticket_.file(), POLLIN, 0});
       return deadline_;
     }
-    files.push_back(session_->file());
-    return stage_ == Stage::opening ? (std::min)(deadline_, session_->wake()) : deadline_;
+    return (std::min)(deadline_, session_->watch(files));
   }
 
   bool linger(TimePoint now) noexcept override {
     if (stage_ != Stage::asking || !session_->waits_in_receive() || deadline_ - now < Socket::slice) return false;
-    if (!session_->exchange().unsent().empty()) return false;
+    if (session_->has_unsent()) return false;
     attempt(now, [this] { session_->receive(Socket::Wait::yes); });
     return true;
   }
@@ -131,7 +130,7 @@ class NodeOperation final : public Operation {
   }
 
   void write(TimePoint now) {
-    deadline_ = (std::min)(deadline_, now + session_->endpoint().settings().command_timeout);
+    deadline_ = (std::min)(deadline_, now + session_->settings().command_timeout);
     Commands commands(session_->exchange(), owed_);
     track(commands);
     for (std::size_t i = 0; i < requests_.size(); ++i) {

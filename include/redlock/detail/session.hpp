@@ -4,33 +4,29 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "redlock/detail/clock.hpp"
 #include "redlock/detail/connector.hpp"
-#include "redlock/detail/deadline.hpp"
 #include "redlock/detail/endpoint.hpp"
 #include "redlock/detail/exchange.hpp"
+#include "redlock/detail/greeting.hpp"
 #include "redlock/detail/hiredis.hpp"
 #include "redlock/detail/socket.hpp"
 #include "redlock/error.hpp"
+#include "redlock/transport.hpp"
 
 namespace redlock::detail {
-
-// Which start of which server answered: INFO's run_id. All zero: not known. A restarted server has another.
-using RunId = std::array<char, 40>;
 
 // Hears that names may have changed. Called by any thread; never blocks.
 class Bell {
@@ -50,8 +46,8 @@ class Debt {
   virtual void pay(const redisReply& reply) noexcept = 0;
 };
 
-// One connection from its first byte to its last: connects, authenticates and introduces itself, then carries commands.
-// Blocks nowhere but in receive(), for a slice, where that is asked for.
+// One connection from its first byte to its last: finds the server, connects, authenticates and introduces itself, then
+// carries commands. Blocks nowhere but in receive(), for a slice, where that is asked for.
 //
 // Thread safety: one thread at a time.
 // On failure: throws ConnectionError or ServerError; the session is of no use then. There is no reconnecting: a new
@@ -66,10 +62,10 @@ class Session {
   }
 
   bool is_ready() const noexcept { return ready_; }
-  const Endpoint& endpoint() const noexcept { return *endpoint_; }
-  std::int64_t client_id() const noexcept { return client_id_; }  // 0: not known
-  const RunId& run_id() const noexcept { return run_id_; }
-  TimePoint up_since() const noexcept { return up_since_; }  // the server, or later; `never`: not known
+  const Settings& settings() const noexcept { return endpoint_->settings(); }
+  std::int64_t client_id() const noexcept { return greeting_.client_id(); }  // 0: not known
+  const RunId& run_id() const noexcept { return greeting_.run_id(); }
+  TimePoint up_since() const noexcept { return greeting_.up_since(); }  // the server, or later; `never`: not known
 
   // The connection that hears what the names registered on this one change to; 0: none.
   std::int64_t redirect() const noexcept { return redirect_; }
@@ -82,38 +78,41 @@ class Session {
   // Makes one step towards ready. The first call begins to connect.
   void advance(TimePoint now) {
     if (ready_) return;
-    if (!socket_) {
-      if (!connector_) begin(now);
-      std::optional<Socket> connected = connector_->advance(now);
-      if (!connected) return;
-      socket_ = *std::move(connected);
-      connector_.reset();
-      introduce();
+    if (!socket_ && !connect(now)) return;
+    if (channel_ && !introduced_) {
+      receive();
+      const bool is_open = channel_->open();
+      flush();
+      if (!is_open) return in_time(now, "the server accepts connections but does not complete a TLS handshake");
     }
+    if (!std::exchange(introduced_, true)) greeting_.write(exchange_, settings(), server_ != endpoint_);
     flush();
     receive();
-    while (const ReplyPtr reply = next_reply()) greeted(*reply, now);
+    while (const ReplyPtr reply = next_reply()) greeting_.answered(*reply, now);
     ready_ = exchange_.owed() == 0;
-    if (!ready_ && now >= deadline_)
-      throw ConnectionError(errc::timed_out, "the server accepts connections but does not answer");
+    if (!ready_) in_time(now, "the server accepts connections but does not answer");
   }
 
   Exchange& exchange() noexcept { return exchange_; }
 
   void flush() {
     while (!exchange_.unsent().empty()) {
-      const std::size_t taken = socket_.send(exchange_.unsent());
-      if (taken == 0) return;
+      const std::size_t taken = send(exchange_.unsent());
+      if (taken == 0) break;
       exchange_.sent(taken);
     }
+    if (!channel_) return;
+    encoded_ += channel_->to_network();
+    encoded_.erase(0, socket_.send(encoded_));
   }
+  bool has_unsent() const noexcept { return !exchange_.unsent().empty() || !encoded_.empty(); }
 
   // Reads what is there. With Wait::yes it waits for the first bytes, for a slice at most.
   void receive(Socket::Wait wait = Socket::Wait::no) {
     std::array<char, std::size_t{16} * 1024> buffer;  // NOLINT(*-member-init): written by the kernel
     for (int i = 0; i < 64; ++i) {  // a server that never stops talking must not keep us from looking at the time
       const std::string_view bytes = socket_.receive(buffer, wait);
-      if (!bytes.empty()) exchange_.feed(bytes);
+      if (!bytes.empty()) take(bytes);
       wait = Socket::Wait::no;
       if (bytes.size() < buffer.size()) return;
     }
@@ -135,93 +134,86 @@ class Session {
   TimePoint last_used() const noexcept { return last_used_; }
   void used(TimePoint now) noexcept { last_used_ = now; }
   bool waits_in_receive() const noexcept { return socket_.waits_in_receive(); }
-  bool is_quiet() const noexcept { return socket_.is_quiet(); }
+  bool is_quiet() noexcept {
+    if (socket_.is_quiet()) return true;
+    if (!channel_) return false;
+    try {
+      receive();  // a channel may have had something to say of its own
+      return exchange_.is_even();
+    } catch (const std::exception&) {
+      return false;
+    }
+  }
 
   bool is_connected() const noexcept { return static_cast<bool>(socket_); }
 
-  // What to poll for; the time is only set before it is ready.
-  pollfd file() const noexcept {
-    if (!socket_ && connector_) return {connector_->descriptor(), connector_->events(), 0};
-    return {socket_.descriptor(), static_cast<short>(exchange_.unsent().empty() ? POLLIN : POLLIN | POLLOUT), 0};
+  // Adds what to poll for; returns when to go on anyway, `never` once it is ready.
+  TimePoint watch(PollSet& files) const {
+    if (search_) return (std::min)(deadline_, search_->watch(files));
+    if (connector_) {
+      files.push_back({connector_->descriptor(), connector_->events(), 0});
+      return (std::min)(deadline_, connector_->wake());
+    }
+    files.push_back({socket_.descriptor(), static_cast<short>(has_unsent() ? POLLIN | POLLOUT : POLLIN), 0});
+    return ready_ ? never : deadline_;
   }
-  TimePoint wake() const noexcept { return connector_ ? (std::min)(deadline_, connector_->wake()) : deadline_; }
 
  private:
-  enum class Greeting { auth, select, set_name, client_id, info };
+  // False: not yet.
+  bool connect(TimePoint now) {
+    if (!search_ && !connector_) begin(now);
+    if (search_) {
+      std::shared_ptr<Endpoint> found = search_->advance(now);
+      if (!found) return false;
+      search_.reset();
+      server_ = std::move(found);
+    }
+    if (!connector_) connector_ = std::make_unique<Connector>(server_, now, deadline_);
+    std::optional<Socket> connected = connector_->advance(now);
+    if (!connected) return false;
+    socket_ = *std::move(connected);
+    connector_.reset();
+    const Settings& settings = server_->settings();
+    if (settings.transport) channel_ = settings.transport->channel(settings.uri.host());
+    return true;
+  }
 
   void begin(TimePoint now) {
     deadline_ = now + endpoint_->settings().connect_timeout;
-    connector_ = std::make_unique<Connector>(endpoint_, now);
+    server_ = endpoint_;
+    if (Locator* locator = endpoint_->locator()) search_ = locator->search(now);
   }
 
-  // All of the set-up in one round trip. A server that refuses CLIENT or INFO is done without them.
-  void introduce() {
-    const Settings& settings = endpoint_->settings();
-    const Credentials credentials = settings.credentials();
-    if (!credentials.password.empty()) {
-      if (credentials.user.empty()) {
-        ask(Greeting::auth, {"AUTH", credentials.password});
-      } else {
-        ask(Greeting::auth, {"AUTH", credentials.user, credentials.password});
-      }
-    }
-    if (settings.uri.database() != 0) ask(Greeting::select, {"SELECT", NumberWord(settings.uri.database())});
-    if (!settings.client_name.empty()) ask(Greeting::set_name, {"CLIENT", "SETNAME", settings.client_name});
-    ask(Greeting::client_id, {"CLIENT", "ID"});
-    ask(Greeting::info, {"INFO", "server"});
+  void in_time(TimePoint now, const char* what_else) const {
+    if (now >= deadline_) throw ConnectionError(errc::timed_out, what_else);
   }
 
-  void ask(Greeting greeting, std::initializer_list<std::string_view> words) {
-    exchange_.append(words);
-    greetings_.push_back(greeting);
+  // What was taken of it.
+  std::size_t send(std::string_view text) {
+    if (!channel_) return socket_.send(text);
+    channel_->say(text);
+    return text.size();
   }
 
-  void greeted(const redisReply& reply, TimePoint now) {
-    const Greeting greeting = greetings_[answered_++];
-    if (is_error(reply)) {
-      refused(greeting, text_of(reply));
-    } else if (greeting == Greeting::client_id && is_integer(reply)) {
-      client_id_ = reply.integer;
-    } else if (greeting == Greeting::info) {
-      const std::string_view uptime = info_field(text_of(reply), "uptime_in_seconds:");
-      info_field(text_of(reply), "run_id:").copy(run_id_.data(), run_id_.size());
-      std::int64_t seconds = 0;
-      if (std::from_chars(uptime.data(), uptime.data() + uptime.size(), seconds).ec == std::errc{})
-        // The server counts in whole seconds from the beginning of one: it may be up for one less.
-        up_since_ = now - clamp(std::chrono::seconds((std::max)(seconds - 1, std::int64_t{0})));
-    }
-  }
-
-  // What stands behind `name`; empty: nothing does.
-  static std::string_view info_field(std::string_view info, std::string_view name) noexcept {
-    const std::size_t found = info.find(name);
-    if (found == std::string_view::npos) return {};
-    info.remove_prefix(found + name.size());
-    return info.substr(0, info.find('\r'));
-  }
-
-  static void refused(Greeting greeting, std::string_view answer) {
-    const errc kind = error_kind(answer);
-    if (is_transient(kind)) throw ServerError(kind, std::string(answer));
-    // AUTH has other errors too, such as "ERR AUTH <password> called without any password configured".
-    if (greeting == Greeting::auth || kind == errc::unauthenticated)
-      throw ServerError(errc::unauthenticated, std::string(answer));
-    if (greeting == Greeting::select) throw ServerError(kind, std::string(answer));
+  void take(std::string_view bytes) {
+    if (!channel_) return exchange_.feed(bytes);
+    channel_->from_network(bytes);
+    if (const std::string text = channel_->heard(); !text.empty()) exchange_.feed(text);
   }
 
   // Constant after construction.
   std::shared_ptr<Endpoint> endpoint_;
   // Set-up.
   TimePoint deadline_;
+  std::unique_ptr<Search> search_;
+  std::shared_ptr<Endpoint> server_;  // the endpoint, or what the search found
   std::unique_ptr<Connector> connector_;
-  std::vector<Greeting> greetings_;
-  std::size_t answered_ = 0;
-  bool ready_ = false;
-  std::int64_t client_id_ = 0;
-  RunId run_id_{};
-  TimePoint up_since_ = never;
+  Greeting greeting_;
+  bool introduced_ = false, ready_ = false;
   // The connection.
   Socket socket_;
+  std::unique_ptr<Transport::Channel> channel_;
+  std::string encoded_;  // what it has for the network
   Exchange exchange_;
   std::vector<std::unique_ptr<Debt>> debts_;
   TimePoint last_used_;

@@ -2,9 +2,11 @@
 
 #include <sys/un.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstddef>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <stdexcept>
@@ -12,12 +14,31 @@
 #include <string_view>
 #include <tuple>
 #include <utility>
+#include <vector>
 
-namespace redlock::detail {
+namespace redlock {
+
+struct HostPort {
+  std::string host;  // a name or an IP address, without brackets
+  int port = 0;
+
+  std::string text() const {
+    const bool ipv6 = host.find(':') != std::string::npos;
+    return (ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+  }
+  friend bool operator==(const HostPort&, const HostPort&) = default;
+};
+
+namespace detail {
+
+enum class Deployment { server, unix_socket, sentinel, cluster };
 
 struct UriParts {
-  std::string user, password, host, path;
-  int port = 6379;
+  Deployment deployment = Deployment::server;
+  bool tls = false;
+  std::vector<HostPort> hosts = {};  // of a server: one
+  std::string user, password, path, master;
+  std::string sentinel_user, sentinel_password;
   int database = 0;
   std::optional<std::string> client_name = {};
   std::optional<std::chrono::milliseconds> connect_timeout = {}, command_timeout = {};
@@ -34,20 +55,33 @@ class UriParser {
     auto [scheme, rest] = split(text_, "://");
     if (!rest) fail("no scheme; write redis://host or unix:///path");
     auto [address, query] = split(*rest, "?");
-    if (scheme == "redis") {
-      tcp(address);
-    } else if (scheme == "unix") {
+    const Scheme* known = std::find_if(std::begin(schemes), std::end(schemes),
+                                       [&scheme](const Scheme& each) { return each.text == scheme; });
+    if (known == std::end(schemes)) unknown(scheme);
+    parts_.deployment = known->deployment;
+    parts_.tls = known->tls;
+    if (parts_.deployment == Deployment::unix_socket) {
       unix_socket(address);
     } else {
-      const bool plain = scheme.find_first_not_of("abcdefghijklmnopqrstuvwxyz+") == std::string_view::npos;
-      fail("unknown scheme" + (plain ? " '" + std::string(scheme) + "'" : std::string()) +
-           "; known are redis and unix");
+      network(address);
     }
     if (query) options(*query);
     return std::move(parts_);
   }
 
  private:
+  struct Scheme {
+    std::string_view text;
+    Deployment deployment;
+    bool tls;
+  };
+  static constexpr Scheme schemes[] = {{"redis", Deployment::server, false},
+                                       {"rediss", Deployment::server, true},
+                                       {"redis+sentinel", Deployment::sentinel, false},
+                                       {"rediss+sentinel", Deployment::sentinel, true},
+                                       {"redis+cluster", Deployment::cluster, false},
+                                       {"rediss+cluster", Deployment::cluster, true},
+                                       {"unix", Deployment::unix_socket, false}};
   using Halves = std::pair<std::string_view, std::optional<std::string_view>>;
 
   static Halves split(std::string_view text, std::string_view at) {
@@ -56,8 +90,34 @@ class UriParser {
     return {text.substr(0, found), text.substr(found + at.size())};
   }
 
-  void tcp(std::string_view address) {
-    auto [authority, database] = split(user_info(address, address.rfind('@')), "/");
+  [[noreturn]] static void unknown(std::string_view scheme) {
+    const bool plain = scheme.find_first_not_of("abcdefghijklmnopqrstuvwxyz+") == std::string_view::npos;
+    fail("unknown scheme" + (plain ? " '" + std::string(scheme) + "'" : std::string()) +
+         "; known are redis, redis+sentinel, redis+cluster, the same with rediss, and unix");
+  }
+
+  void network(std::string_view address) {
+    const auto [hosts, path] = split(user_info(address, address.rfind('@')), "/");
+    std::optional<std::string_view> rest = hosts;
+    while (rest) {
+      if (!parts_.hosts.empty() && parts_.deployment == Deployment::server) fail("several hosts; one server has one");
+      const auto [each, next] = split(*rest, ",");
+      host(each);
+      rest = next;
+    }
+    std::optional<std::string_view> database = path;
+    if (parts_.deployment == Deployment::sentinel) {
+      const auto [master, behind] = split(path.value_or(""), "/");
+      parts_.master = decoded(master, "master's name");
+      if (parts_.master.empty()) fail("the master's name is missing; write redis+sentinel://host,host/name");
+      database = behind;
+    }
+    if (database && !database->empty())
+      parts_.database = number(*database, "database", 0, (std::numeric_limits<int>::max)());
+    if (parts_.database != 0 && parts_.deployment == Deployment::cluster) fail("a cluster has no database but 0");
+  }
+
+  void host(std::string_view authority) {
     std::string_view host = authority;
     std::optional<std::string_view> port;
     if (authority.starts_with('[')) {
@@ -72,11 +132,10 @@ class UriParser {
       if (port && port->find(':') != std::string_view::npos)
         fail("more than one ':' in the host; an IPv6 address stands in brackets");
     }
-    parts_.host = decoded(host, "host");
-    if (parts_.host.empty()) fail("the host is empty");
-    if (port) parts_.port = number(*port, "port", 1, 65535);
-    if (database && !database->empty())
-      parts_.database = number(*database, "database", 0, (std::numeric_limits<int>::max)());
+    HostPort found{decoded(host, "host"), parts_.deployment == Deployment::sentinel ? 26379 : 6379};
+    if (found.host.empty()) fail("the host is empty");
+    if (port) found.port = number(*port, "port", 1, 65535);
+    parts_.hosts.push_back(std::move(found));
   }
 
   void unix_socket(std::string_view address) {
@@ -106,6 +165,10 @@ class UriParser {
       if (!value) fail("an option without a value");
       if (name == "db" && !parts_.path.empty()) {
         parts_.database = number(*value, "db", 0, (std::numeric_limits<int>::max)());
+      } else if (name == "sentinel_user" && parts_.deployment == Deployment::sentinel) {
+        parts_.sentinel_user = decoded(*value, "sentinel_user");
+      } else if (name == "sentinel_password" && parts_.deployment == Deployment::sentinel) {
+        parts_.sentinel_password = decoded(*value, "password");
       } else if (name == "name") {
         parts_.client_name = decoded(*value, "name");
       } else if (name == "connect_timeout") {
@@ -113,10 +176,14 @@ class UriParser {
       } else if (name == "command_timeout") {
         parts_.command_timeout = duration(*value, "command_timeout");
       } else {
-        fail("unknown option; known are name, connect_timeout, command_timeout and, for a Unix socket, db");
+        fail(
+            "unknown option; known are name, connect_timeout, command_timeout; for a Unix socket db; for sentinels "
+            "sentinel_user and sentinel_password");
       }
       rest = next;
     }
+    if (!parts_.sentinel_user.empty() && parts_.sentinel_password.empty())
+      fail("a sentinel_user without a sentinel_password");
   }
 
   static int number(std::string_view text, std::string_view what, int least, int most) {
@@ -166,4 +233,5 @@ class UriParser {
   UriParts parts_;
 };
 
-}  // namespace redlock::detail
+}  // namespace detail
+}  // namespace redlock

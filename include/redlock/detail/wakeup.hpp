@@ -87,8 +87,8 @@ class Wakeup final : public Chore {
     if (!awake_) return never;
     const TimePoint end = wanted_until();
     if (!session_) return (std::min)(end, retry_);
-    files.push_back(session_->file());
-    return (std::min)(end, session_->is_ready() ? answer_due_.value_or(next_ping_) : session_->wake());
+    const TimePoint due = session_->is_ready() ? answer_due_.value_or(next_ping_) : never;
+    return (std::min)({end, due, session_->watch(files)});
   }
 
   bool is_done() override { return true; }
