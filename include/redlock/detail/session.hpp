@@ -164,7 +164,10 @@ class Session {
     if (!search_ && !connector_) begin(now);
     if (search_) {
       std::shared_ptr<Endpoint> found = search_->advance(now);
-      if (!found) return false;
+      if (!found) {
+        in_time(now, "no sentinel answers");
+        return false;
+      }
       search_.reset();
       server_ = std::move(found);
     }

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -24,6 +23,7 @@
 #include "redlock/detail/random.hpp"
 #include "redlock/detail/session.hpp"
 #include "redlock/detail/store.hpp"
+#include "redlock/detail/subscription.hpp"
 #include "redlock/error.hpp"
 #include "redlock/observer.hpp"
 
@@ -65,6 +65,13 @@ class Wakeup final : public Chore {
     hearing_ = 0;
   }
 
+  // The server is another one by now.
+  void moved() noexcept {
+    const std::lock_guard guard(mutex_);
+    refused_ = Refused::connection;
+    hearing_ = 0;
+  }
+
   Wakeups wakeups() const noexcept {
     const std::lock_guard guard(mutex_);
     if (hearing_ != 0) return Wakeups::tracking;
@@ -85,17 +92,13 @@ class Wakeup final : public Chore {
 
   TimePoint watch(PollSet& files) override {
     if (!awake_) return never;
-    const TimePoint end = wanted_until();
-    if (!session_) return (std::min)(end, retry_);
-    const TimePoint due = session_->is_ready() ? answer_due_.value_or(next_ping_) : never;
-    return (std::min)({end, due, session_->watch(files)});
+    return (std::min)(wanted_until(), subscription_ ? subscription_->watch(files) : retry_);
   }
 
   bool is_done() override { return true; }
 
  private:
   static constexpr std::chrono::seconds linger{10};
-  static constexpr std::chrono::seconds heartbeat{1};
   static constexpr std::chrono::nanoseconds after_refusal = std::chrono::minutes(1);
   static constexpr std::string_view channel = "__redis__:invalidate";
 
@@ -111,50 +114,26 @@ class Wakeup final : public Chore {
     const Refused refused = take_refused();
     if (refused == Refused::tracking) throw ServerError(errc::no_permission, "no tracking");
     if (refused == Refused::connection) throw ConnectionError(errc::connection_lost, "not known to the server");
-    if (!session_) {
+    if (!subscription_) {
       if (now < retry_) return;
-      session_ = std::make_unique<Session>(endpoint_);
+      subscription_.emplace(endpoint_, channel);
     }
-    if (!session_->is_ready()) {
-      session_->advance(now);
-      if (!session_->is_ready()) return;
-      if (session_->client_id() == 0) throw ServerError(errc::no_permission, "no CLIENT ID");
-      ask(now, {"SUBSCRIBE", channel});
-    }
-    session_->receive();
-    while (const ReplyPtr message = session_->exchange().next_message()) hear(*message);
-    if (answer_due_ && now >= *answer_due_) throw ConnectionError(errc::timed_out, "no sign of life");
-    if (!answer_due_ && now >= next_ping_) ask(now, {"PING"});
-    session_->flush();
+    subscription_->advance(now, [this](const redisReply* names) {
+      if (names != nullptr) return told(*names);
+      pauses_.reset();
+      hearing(subscription_->session().client_id(), subscription_->session().run_id());
+      bell_.ring_all();  // the waiters register their names with their next attempt
+    });
   }
 
-  void ask(TimePoint now, std::initializer_list<std::string_view> words) {
-    session_->exchange().append(words);
-    session_->flush();
-    answer_due_ = now + endpoint_->settings().command_timeout;
-    next_ping_ = now + heartbeat;
-  }
-
-  // ["subscribe", channel, 1], ["pong", ""], or ["message", channel, [name…]]; nil instead of names: all of them.
-  void hear(const redisReply& message) {
-    if (is_error(message)) throw ServerError(error_kind(text_of(message)), std::string(text_of(message)));
-    if (message.type != REDIS_REPLY_ARRAY || message.elements < 1) return;
-    const std::string_view kind = text_of(*message.element[0]);
-    if (kind == "message" && message.elements == 3) return told(*message.element[2]);
-    answer_due_.reset();
-    if (kind != "subscribe") return;
-    pauses_.reset();
-    hearing(session_->client_id(), session_->run_id());
-    bell_.ring_all();  // the waiters register their names with their next attempt
-  }
-
+  // The names; nil: all of them.
   void told(const redisReply& names) noexcept {
     if (names.type != REDIS_REPLY_ARRAY) return bell_.ring_all();
     for (std::size_t i = 0; i < names.elements; ++i) bell_.ring(text_of(*names.element[i]));
   }
 
   void lose(TimePoint retry) noexcept {
-    const bool heard = session_ && session_->is_ready();
+    const bool heard = subscription_ && subscription_->is_hearing();
     fall_silent();
     retry_ = retry;
     if (heard) bell_.ring_all();
@@ -162,8 +141,7 @@ class Wakeup final : public Chore {
 
   void fall_silent() noexcept {
     hearing(0, {});
-    session_.reset();
-    answer_due_.reset();
+    subscription_.reset();
   }
 
   void hearing(std::int64_t client_id, const RunId& server) noexcept {
@@ -185,13 +163,12 @@ class Wakeup final : public Chore {
   std::atomic<bool> awake_ = false;
   std::atomic<TimePoint::rep> wanted_until_ = 0;
   // The service thread's own.
-  std::unique_ptr<Session> session_;
+  std::optional<Subscription> subscription_;
   Backoff pauses_{std::chrono::milliseconds(10), std::chrono::seconds(1)};
-  TimePoint retry_, next_ping_;
-  std::optional<TimePoint> answer_due_;
+  TimePoint retry_;
   // Guarded by mutex_.
   mutable std::mutex mutex_;
-  std::int64_t hearing_ = 0;  // the client id of session_, once it hears
+  std::int64_t hearing_ = 0;  // the client id of the subscription, once it hears
   RunId server_{};
   Refused refused_ = Refused::nothing;
 };
