@@ -55,8 +55,9 @@ class Client {
     return look(detail::checked_name(detail::view(name)));
   }
 
-  // Takes `name` from whoever holds it, who learns of it at the next renewal. False: nobody held it. Two round trips:
-  // it deletes what it saw, never a lock taken in between. Throws ConnectionError, ServerError.
+  // Takes `name` from whoever holds it, who learns of it at the next renewal, or from who left it taken at some nodes of a
+  // quorum. False: it was free. Two round trips: it deletes what it saw, never a lock taken in between. Throws
+  // ConnectionError, ServerError.
   template <StringLike S>
   bool force_unlock(const S& name) {
     return take_away(detail::checked_name(detail::view(name)));
@@ -93,15 +94,21 @@ class Client {
   }
 
   bool take_away(std::string_view name) {
-    const detail::Answer seen = persist({.verb = detail::Verb::look, .name = name}, "force_unlock");
-    if (seen.kind == detail::Answer::Kind::no) return false;
-    const detail::Answer released = persist({.verb = detail::Verb::release,
-                                             .name = name,
-                                             .token = seen.holder,
-                                             .ttl = seen.holder_ttl.value_or(std::chrono::minutes(1))},
-                                            "force_unlock");
-    // One that was sent twice may have done it the first time.
-    return released.kind == detail::Answer::Kind::yes || released.repeated;
+    bool freed = false;
+    for (std::size_t i = 0; i < Quorum::most_nodes; ++i) {
+      const detail::Answer seen = persist({.verb = detail::Verb::look, .name = name}, "force_unlock");
+      if (seen.holder.empty()) return freed;
+      const detail::Answer released = persist({.verb = detail::Verb::release,
+                                               .name = name,
+                                               .token = seen.holder,
+                                               .ttl = seen.holder_ttl.value_or(std::chrono::minutes(1))},
+                                              "force_unlock");
+      // One that was sent twice may have done it the first time.
+      if (seen.kind == detail::Answer::Kind::yes)
+        return released.kind == detail::Answer::Kind::yes || released.repeated;
+      freed = true;  // left on some nodes of a quorum, by one that does not hold it; there may be others
+    }
+    return freed;
   }
 
   std::shared_ptr<detail::Handle> handle_;

@@ -119,6 +119,7 @@ class FakeStore final : public detail::Store {
  public:
   struct Submission {
     std::chrono::nanoseconds at, deadline;  // since FakeClock::start
+    std::chrono::nanoseconds answer_within;
     detail::Lane lane;
     std::vector<Sent> requests;
   };
@@ -129,6 +130,7 @@ class FakeStore final : public detail::Store {
   std::function<void()> before_submit = [] {};
   std::vector<Submission> submissions;
   std::chrono::nanoseconds patient = std::chrono::seconds(2);
+  bool crowded = false;  // operations wait for a connection for as long as they last
   bool punctual = true;  // off: answers come however late, as those of a store that cannot tell the time
   int abandoned = 0;
 
@@ -141,7 +143,9 @@ class FakeStore final : public detail::Store {
       sent.push_back({each.verb, std::string(each.name), std::string(each.token), std::string(each.fence_key), each.ttl,
                       each.keep, each.client_id, each.fence_block, each.fence_floor});
     }
-    submissions.push_back({clock_.elapsed(), deadline - FakeClock::start, lane, sent});
+    const std::chrono::nanoseconds answer_within = requests.front().answer_within;
+    submissions.push_back({clock_.elapsed(), deadline - FakeClock::start, answer_within, lane, sent});
+    if (answer_within.count() > 0) deadline = std::min(deadline, clock_.now() + answer_within);
     return detail::Pending(
         new FakeOperation(*this, std::move(sent), deadline));  // NOLINT(*-owning-memory): recycle() deletes
   }
@@ -173,9 +177,14 @@ class FakeStore final : public detail::Store {
       }
     }
 
+    bool withdraw(detail::TimePoint /*now*/) noexcept override {
+      done_ = done_ || store_.crowded;
+      return store_.crowded;
+    }
+
     bool advance(detail::TimePoint now) noexcept override {
       if (done_) return true;
-      if (now >= ready_) {
+      if (now >= ready_ && !store_.crowded) {
         for (std::size_t i = 0; i < answers_.size(); ++i) answers_[i] = std::move(scripted_[i].answer);
         done_ = true;
       } else if (store_.punctual && now >= deadline_) {
@@ -202,6 +211,7 @@ class FakeStore final : public detail::Store {
     void time_out(detail::TimePoint now, const char* words) {
       for (std::size_t i = 0; i < answers_.size(); ++i) {
         const Sent& request = requests_[i];
+        answers_[i].sent = scripted_[i].answer.sent;
         answers_[i].failure = {errc::timed_out, words};
         const bool may_land = request.verb == detail::Verb::try_acquire || request.verb == detail::Verb::acquire;
         if (!may_land) continue;
@@ -228,10 +238,15 @@ class FakeBackground final : public detail::Background {
   void chase(detail::Leftover leftover) noexcept override { leftovers.push_back(std::move(leftover)); }
   void release_answered(std::string_view /*name*/, bool was_ours) noexcept override { ++(was_ours ? released : lost); }
   void attend() noexcept override {}
+  void chased() noexcept override { ++chases; }
+  void node_failed(std::string_view /*name*/, const detail::Failure& /*failure*/, bool is_news) noexcept override {
+    ++failures;
+    if (is_news) ++news;
+  }
   void listen(detail::TimePoint /*now*/) noexcept override { ++listened; }
 
   std::vector<detail::Leftover> leftovers;
-  int listened = 0, released = 0, lost = 0;
+  int listened = 0, released = 0, lost = 0, chases = 0, failures = 0, news = 0;
 };
 
 }  // namespace redlock::testing

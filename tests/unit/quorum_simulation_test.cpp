@@ -11,6 +11,8 @@
 // REDLOCK_SEED: only this one, as a failure names it.
 
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <redlock/detail/deadline.hpp>
 #include <redlock/detail/lease.hpp>
 #include <redlock/detail/quorum_store.hpp>
@@ -34,6 +36,23 @@
 namespace redlock::detail::quorum_simulation_test {
 namespace {
 
+// What the library believes to be the kernel's randomness while a schedule runs: the same again with the same seed.
+std::mt19937_64* entropy = nullptr;
+
+}  // namespace
+}  // namespace redlock::detail::quorum_simulation_test
+
+extern "C" int getentropy(void* buffer, std::size_t length) noexcept {
+  using redlock::detail::quorum_simulation_test::entropy;
+  if (entropy == nullptr) return ::syscall(SYS_getrandom, buffer, length, 0) == static_cast<long>(length) ? 0 : -1;
+  for (std::size_t i = 0; i < length; ++i)
+    static_cast<unsigned char*>(buffer)[i] = static_cast<unsigned char>((*entropy)());
+  return 0;
+}
+
+namespace redlock::detail::quorum_simulation_test {
+namespace {
+
 using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
 using Kind = Answer::Kind;
@@ -47,7 +66,10 @@ enum class Mutant { none, raise_by_anybody, lost_counters, forgotten_locks };
 // Chance, and the events in the order of true time.
 class World {
  public:
-  explicit World(std::uint64_t seed) : random_(seed) {}
+  explicit World(std::uint64_t seed) : random_(seed), entropy_(~seed) { entropy = &entropy_; }
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+  ~World() { entropy = nullptr; }
 
   nanoseconds now() const noexcept { return now_; }
   bool chance(double probability) { return std::uniform_real_distribution<>(0, 1)(random_) < probability; }
@@ -69,7 +91,7 @@ class World {
   }
 
  private:
-  std::mt19937_64 random_;
+  std::mt19937_64 random_, entropy_;
   nanoseconds now_ = 1h;
   std::multimap<nanoseconds, std::function<void()>> events_;
 };
@@ -199,7 +221,7 @@ class SimStore final : public Store {
     SimOperation(SimStore& store, std::span<const Request> requests, TimePoint deadline)
         : store_(store),
           deadline_(deadline),
-          sent_(store.clock_.now()),
+          answer_within_(requests.front().answer_within),
           id_(++store.last_id_),
           message_(std::make_shared<Message>()) {
       message_->texts.reserve(3 * requests.size());
@@ -210,11 +232,18 @@ class SimStore final : public Store {
       }
       answers_.resize(requests.size());
       message_->answers.resize(requests.size());
-      store_.connections_[id_] = message_;
-      store_.send(message_);
+      const TimePoint now = store_.clock_.now();
+      queued_until_ = store_.world_.chance(0.05) ? now + store_.world_.between(0ns, 30ms) : now;
+      (void)advance(now);
+    }
+
+    bool withdraw(TimePoint /*now*/) noexcept override {
+      if (is_done_ || is_sent_) return false;
+      return is_done_ = true;
     }
 
     bool advance(TimePoint now) noexcept override {
+      if (!is_done_ && !is_sent_ && now >= queued_until_ && now < deadline_) send(now);
       if (is_done_) return true;
       if (message_->is_answered) {
         for (std::size_t i = 0; i < answers_.size(); ++i) answers_[i] = std::move(message_->answers[i]);
@@ -229,7 +258,7 @@ class SimStore final : public Store {
       for (std::size_t i = 0; i < answers_.size(); ++i) {
         const Request& request = message_->requests[i];
         answers_[i].failure = {errc::timed_out, "no answer in time"};
-        answers_[i].sent = sent_;
+        if (!is_sent_) continue;
         if (request.verb == Verb::try_acquire || request.verb == Verb::acquire || request.verb == Verb::release)
           answers_[i].leftover = Leftover{.name = std::string(request.name),
                                           .token = std::string(request.token),
@@ -242,6 +271,13 @@ class SimStore final : public Store {
     std::span<Answer> answers() noexcept override { return answers_; }
 
    private:
+    void send(TimePoint now) {
+      is_sent_ = true;
+      sent_ = now;
+      if (answer_within_.count() > 0) deadline_ = (std::min)(deadline_, now + answer_within_);
+      store_.connections_[id_] = message_;
+      store_.send(message_);
+    }
     void finish() {
       for (Answer& answer : answers_) answer.sent = sent_;
       is_done_ = true;
@@ -249,7 +285,9 @@ class SimStore final : public Store {
     void recycle() noexcept override { delete this; }  // NOLINT(*-owning-memory)
 
     SimStore& store_;
-    TimePoint deadline_, sent_;
+    TimePoint deadline_, sent_, queued_until_;
+    nanoseconds answer_within_;
+    bool is_sent_ = false;
     std::int64_t id_;
     std::shared_ptr<Message> message_;
     std::vector<Answer> answers_;
@@ -305,6 +343,8 @@ class Nobody final : public Background {
   void chase(Leftover /*leftover*/) noexcept override {}
   void release_answered(std::string_view /*name*/, bool /*was_ours*/) noexcept override {}
   void attend() noexcept override {}
+  void chased() noexcept override {}
+  void node_failed(std::string_view /*name*/, const Failure& /*failure*/, bool /*is_news*/) noexcept override {}
   void listen(TimePoint /*now*/) noexcept override {}
 };
 

@@ -174,7 +174,7 @@ TEST_F(QuorumStoreTest, errors_that_keep_the_majority_away_are_a_failure_that_sa
   const Answer answer = acquire();
   EXPECT_EQ(answer.kind, Kind::failed);
   EXPECT_EQ(answer.failure.code, errc::connect_failed);
-  EXPECT_EQ(answer.failure.what, "1 of 3 nodes agreed; redis://fake: words; redis://fake: words");
+  EXPECT_EQ(answer.failure.what, "1 of 3 nodes agreed (redis://fake: words; redis://fake: words)");
   EXPECT_THAT(asked(0), ElementsAre(Verb::try_acquire, Verb::release));
 }
 
@@ -259,11 +259,10 @@ TEST_F(QuorumStoreTest, what_nobody_waits_for_is_seen_to_within_10_ms_and_at_onc
 
 TEST_F(QuorumStoreTest, waits_for_a_node_for_a_twentieth_of_the_ttl) {
   answers({yes(), yes(), yes()});
-  (void)acquire();  // from here on they are connected
   const auto limit = [&](std::chrono::milliseconds length) {
     ttl = length;
     (void)acquire();
-    return fakes[0]->submissions.back().deadline - clock.elapsed();
+    return fakes[0]->submissions.back().answer_within;
   };
   EXPECT_EQ(limit(400ms), 20ms);
   EXPECT_EQ(limit(10ms), 1ms);
@@ -273,10 +272,51 @@ TEST_F(QuorumStoreTest, waits_for_a_node_for_a_twentieth_of_the_ttl) {
   EXPECT_EQ(limit(1h), 7ms);
 }
 
-TEST_F(QuorumStoreTest, the_first_question_has_time_to_connect) {
-  answers({yes(), yes(), silence()});
+TEST_F(QuorumStoreTest, time_to_connect_is_given_apart_from_that) {
+  answers({yes(), yes(), yes()});
+  (void)acquire();
+  EXPECT_EQ(fakes[0]->submissions.back().deadline, 2s);
+}
+
+TEST_F(QuorumStoreTest, a_node_that_answers_late_is_not_up_by_that) {
+  answers({yes(), yes(), failed()});
+  (void)acquire();
+  answers({yes(), yes(), yes().in(51ms)});
+  clock.advance(10ms);
+  (void)acquire();
+  pass(51ms);
+  EXPECT_THAT(asked(2), ElementsAre(Verb::look));
+  EXPECT_TRUE(parts->node(2).is_down());
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// what a crowd leaves to errands
+
+TEST_F(QuorumStoreTest, what_was_not_written_when_the_caller_leaves_goes_with_one_errand_for_many) {
+  answers({yes(), yes(), yes()});
+  fakes[2]->crowded = true;
   EXPECT_EQ(acquire().kind, Kind::yes);
-  EXPECT_EQ(fakes[0]->submissions.back().deadline, 2s + 50ms);
+  EXPECT_EQ(voters(), Nodes(0b011));
+  EXPECT_THAT(asked(2), ElementsAre(Verb::try_acquire, Verb::try_acquire)) << "the second is an errand";
+  EXPECT_EQ(renew().kind, Kind::yes);
+  EXPECT_EQ(renew().kind, Kind::yes);
+  fakes[2]->crowded = false;
+  pass(1ms);
+  EXPECT_EQ(voters(), Nodes(0b111)) << "it had never been asked before";
+  EXPECT_EQ(fakes[2]->submissions.back().requests.size(), 2U) << "both renewals";
+}
+
+TEST_F(QuorumStoreTest, what_was_not_written_is_forgotten_with_its_lock) {
+  answers({yes(), yes(), yes()});
+  fakes[2]->crowded = true;
+  EXPECT_EQ(acquire().kind, Kind::yes);
+  EXPECT_EQ(renew().kind, Kind::yes);
+  EXPECT_EQ(release().kind, Kind::yes);
+  const auto before = asked(2).size();
+  fakes[2]->crowded = false;
+  pass(1ms);
+  EXPECT_EQ(asked(2).size(), before + 1) << "not the renewal";
+  EXPECT_EQ(asked(2).back(), Verb::take_back) << "of the errand that was under way";
 }
 
 TEST_F(QuorumStoreTest, a_node_that_is_down_is_skipped_and_asked_now_and_then_whether_it_is_back) {
@@ -295,7 +335,7 @@ TEST_F(QuorumStoreTest, a_node_that_is_down_is_skipped_and_asked_now_and_then_wh
   clock.advance(1s);
   (void)acquire();
   (void)acquire();
-  EXPECT_THAT(asked(2), ElementsAre(Verb::look, Verb::try_acquire)) << "it has answered";
+  EXPECT_THAT(asked(2), ElementsAre(Verb::look, Verb::try_acquire, Verb::try_acquire)) << "it has answered";
 }
 
 TEST_F(QuorumStoreTest, nodes_that_are_down_are_asked_where_there_is_no_majority_without_them) {

@@ -23,6 +23,12 @@ class Background {
   // The store has something to do in the background.
   virtual void attend() noexcept = 0;
 
+  // It chases a command itself.
+  virtual void chased() noexcept = 0;
+
+  // A node of a quorum failed at a request about `name`, which may have succeeded without it.
+  virtual void node_failed(std::string_view name, const Failure& failure, bool is_news) noexcept = 0;
+
   // Hears for a while what changes in the store, and rings the bell.
   virtual void listen(TimePoint now) noexcept = 0;
 };

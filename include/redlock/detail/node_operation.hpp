@@ -44,14 +44,25 @@ class NodeOperation final : public Operation {
 
   bool advance(TimePoint now) noexcept override {
     attempt(now, [this, now] {
-      step(now);
-      if (stage_ != Stage::settled && now >= deadline_) throw ConnectionError(errc::timed_out, "no answer in time");
+      const bool is_late = now >= deadline_;
+      if (!is_late || stage_ == Stage::asking) step(now);  // its answer may be there
+      if (!is_late || stage_ == Stage::settled) return;
+      for (Answer& answer : answers_) answer.crowded = stage_ == Stage::queued;
+      step_back(now);
+      throw ConnectionError(errc::timed_out, "no answer in time");
     });
     return stage_ == Stage::settled;
   }
 
   void abandon(TimePoint now) noexcept override {
     if (stage_ != Stage::settled) fail(now, ConnectionError(errc::timed_out, "abandoned"));
+  }
+
+  bool withdraw(TimePoint now) noexcept override {
+    if (stage_ == Stage::asking || stage_ == Stage::settled) return false;
+    step_back(now);
+    stage_ = Stage::settled;
+    return true;
   }
 
   TimePoint watch(PollSet& files) const override {
@@ -117,6 +128,17 @@ class NodeOperation final : public Operation {
     if (stage_ == Stage::asking) exchange(now);
   }
 
+  // Leaves the queue; leaves a connection in the making to whoever comes next.
+  void step_back(TimePoint now) noexcept {
+    if (stage_ == Stage::asking) return;
+    if (stage_ == Stage::queued) pool_->leave(ticket_);
+    if (session_) {
+      session_->used(now);
+      pool_->give(std::move(session_));
+    }
+    stage_ = Stage::start;
+  }
+
   void exchange(TimePoint now) {
     session_->flush();
     if (std::exchange(just_written_, false)) return;  // nothing can be there yet
@@ -134,6 +156,8 @@ class NodeOperation final : public Operation {
     Commands commands(session_->exchange(), owed_);
     track(commands);
     for (std::size_t i = 0; i < requests_.size(); ++i) {
+      const auto answer_within = requests_[i].answer_within;
+      if (answer_within.count() > 0) deadline_ = (std::min)(deadline_, now + answer_within);
       if (requests_[i].client_id != 0) identify(requests_[i], answers_[i]);
       commands.write(requests_[i], i);
       answers_[i].sent = now;

@@ -15,8 +15,8 @@
 
 namespace redlock::detail {
 
-// The connections to one server: idle ones are used again, the last one first; new ones are made up to a limit; beyond
-// it users queue.
+// The connections to one server: idle ones are used again, the last one first, those in the making last; new ones are
+// made up to a limit; beyond it users queue.
 //
 // Thread safety: all members; a Ticket belongs to one thread.
 class Pool {
@@ -65,7 +65,7 @@ class Pool {
   // An idle session that is surely connected; nullptr: none.
   std::unique_ptr<Session> take_idle(TimePoint now) {
     const std::lock_guard guard(mutex_);
-    if (idle_.empty() || now - idle_.back()->last_used() > fresh) return nullptr;
+    if (idle_.empty() || !idle_.back()->is_ready() || now - idle_.back()->last_used() > fresh) return nullptr;
     std::unique_ptr<Session> session = std::move(idle_.back());
     idle_.pop_back();
     return session;
@@ -133,7 +133,7 @@ class Pool {
       next.session_ = session ? std::move(session) : std::make_unique<Session>(endpoint_);
       next.granted_.signal();
     } else if (session) {
-      idle_.push_back(std::move(session));
+      idle_.insert(session->is_ready() ? idle_.end() : idle_.begin(), std::move(session));
     } else {
       --count_;
     }

@@ -43,6 +43,7 @@ class QuorumOperation final : public Operation, public Unfinished {
         deadline_(deadline),
         answers_(requests.size()),
         open_(requests.size()) {
+    requests_.answer_within(node_timeout());
     for (const Request& request : requests_) {
       ballots_.emplace_back(parts_.nodes.size(), is_acquisition(request) ? Verdict::no : Verdict::failed);
       const bool ends = request.verb == Verb::release;
@@ -50,7 +51,6 @@ class QuorumOperation final : public Operation, public Unfinished {
     }
     const bool skips = is_served_without_those_down();
     for (std::size_t k = 0; k < asked_.size(); ++k) ask(k, lane, skips);
-    run_errands();
   }
 
   bool advance(TimePoint now) noexcept override {
@@ -91,7 +91,6 @@ class QuorumOperation final : public Operation, public Unfinished {
     Pending pending = {};
     Pending raising = {};              // its counter
     bool is_done = false;              // pending
-    bool is_hurried = false;           // has node_timeout, and no more
     std::vector<Answer> skipped = {};  // instead: of a node that is down
   };
 
@@ -108,12 +107,10 @@ class QuorumOperation final : public Operation, public Unfinished {
 
   void ask(std::size_t k, Lane lane, bool skips) {
     QuorumNode& node = parts_.node(k);
-    if (node.is_to_be_asked(begun_)) errands_.emplace_back(k, Request{.verb = Verb::look, .name = requests_[0].name});
+    if (node.is_to_be_asked(begun_)) parts_.send(k, {.verb = Verb::look, .name = std::string(requests_[0].name)});
     if (skips && node.is_down()) return skip(k);
-    const auto connecting = node.is_met() ? TimePoint::duration(0) : node.store->patience();
-    const TimePoint until = (std::min)(deadline_, begun_ + connecting + node_timeout());
-    asked_[k].is_hurried = until == begun_ + node_timeout();
-    asked_[k].pending = node.store->submit(requests_.all(), lane, until);
+    asked_[k].pending =
+        node.store->submit(requests_.all(), lane, (std::min)(deadline_, begun_ + node.store->patience()));
     step(k, begun_);
   }
 
@@ -133,7 +130,7 @@ class QuorumOperation final : public Operation, public Unfinished {
     for (const Request& each : requests_) {
       if (each.ttl.count() > 0) ttl = (std::min)(ttl, each.ttl);
     }
-    return std::clamp(ttl / 20, std::chrono::milliseconds(1), std::chrono::milliseconds(50));
+    return std::clamp(ttl / 20, std::chrono::milliseconds(1), longest_node_timeout);
   }
 
   // A node that is known not to have the key needs no release.
@@ -155,7 +152,6 @@ class QuorumOperation final : public Operation, public Unfinished {
         const Pending done = std::move(asked.raising);
         confirm(k, done->answers().front().kind, now);
       }
-      run_errands();
     } catch (const std::exception&) {  // no memory: what is not decided has failed, and the ttl ends what was granted
       for (Answer& answer : answers_) {
         if (std::exchange(answer.sent, begun_) == TimePoint()) answer.failure.code = errc::timed_out;
@@ -164,26 +160,36 @@ class QuorumOperation final : public Operation, public Unfinished {
     }
   }
 
-  // One batch for each node.
-  void run_errands() {
-    for (std::size_t k = 0; !errands_.empty() && k < asked_.size(); ++k) {
-      std::vector<Request> batch;
-      for (const auto& [node, request] : errands_) {
-        if (node == k) batch.push_back(request);
-      }
-      if (!batch.empty()) parts_.send(k, batch);
-    }
-    errands_.clear();
+  void send(std::size_t i, std::size_t k, Verb verb, bool votes = false) {
+    const Request& about = requests_[i];
+    parts_.send(k, {.verb = verb,
+                    .name = std::string(about.name),
+                    .token = std::string(about.token),
+                    .ttl = about.ttl,
+                    .keep = about.keep,
+                    .votes = votes});
   }
-  void give_back(std::size_t i, std::size_t k) {
-    const Request& held = requests_[i];
-    errands_.emplace_back(k, Request{.verb = Verb::release, .name = held.name, .token = held.token, .ttl = held.ttl});
-  }
+  void give_back(std::size_t i, std::size_t k) { send(i, k, Verb::release); }
   // Whoever lost the key of a lock that is held gets it back, for those who look there, but votes on this lock no more.
-  void repair(std::size_t i, std::size_t k) {
-    const Request& held = requests_[i];
-    errands_.emplace_back(k,
-                          Request{.verb = Verb::try_acquire, .name = held.name, .token = held.token, .ttl = held.ttl});
+  void repair(std::size_t i, std::size_t k) { send(i, k, Verb::try_acquire); }
+
+  // The caller leaves. What waits for a connection to a node waits no longer: one errand for many takes it there.
+  void leave_queues(TimePoint now) {
+    for (std::size_t k = 0; k < asked_.size(); ++k) {
+      Asked& asked = asked_[k];
+      if (asked.raising && asked.raising->withdraw(now)) asked.raising.reset();
+      if (asked.is_done || !asked.pending->withdraw(now)) continue;
+      asked.is_done = true;
+      for (std::size_t i = 0; i < requests_.size(); ++i) hand_over(i, k);
+    }
+  }
+  void hand_over(std::size_t i, std::size_t k) {
+    const Verb verb = requests_[i].verb;
+    if (is_acquisition(requests_[i])) {
+      if (answers_[i].kind == Answer::Kind::yes) send(i, k, Verb::try_acquire, true);
+    } else if (verb == Verb::renew || (verb == Verb::release && may_hold(i, k))) {
+      send(i, k, verb);
+    }
   }
 
   // What the answers mean: quorum_verdict.hpp.
@@ -211,9 +217,10 @@ class QuorumOperation final : public Operation, public Unfinished {
 
   void recycle() noexcept override {
     std::unique_ptr<QuorumOperation> self(this);
-    if (self->proceed(parts_.clock.now())) return;
+    const TimePoint now = parts_.clock.now();
     try {
-      parts_.leave(std::move(self));
+      leave_queues(now);
+      if (!self->proceed(now)) parts_.leave(std::move(self));
     } catch (const std::bad_alloc&) {  // it ends here
     }
   }
@@ -232,7 +239,6 @@ class QuorumOperation final : public Operation, public Unfinished {
   std::uint64_t token_ = 0;
   std::optional<Ballot> raised_;
   Request raise_;
-  std::vector<std::pair<std::size_t, Request>> errands_;  // by node
 };
 
 }  // namespace redlock::detail

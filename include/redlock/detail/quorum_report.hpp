@@ -17,15 +17,18 @@
 namespace redlock::detail {
 
 // Why a node has no vote: it may have forgotten locks.
-inline Failure restarted(const std::string& address, TimePoint up_since, TimePoint now) {
+inline Failure restarted(const std::string& address, TimePoint up_since, TimePoint now,
+                         std::chrono::nanoseconds grace) {
   if (up_since == never) {
     return {errc::no_permission, address +
                                      ": does not tell how long it is up: allow it INFO, or set "
                                      "ClientOptions::restart_grace to 0 if it forgets nothing"};
   }
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now - up_since).count();
-  return {errc::restarted,
-          address + ": restarted " + std::to_string(seconds) + " s ago, which is within restart_grace"};
+  const auto seconds = [](std::chrono::nanoseconds time) {
+    return std::to_string(std::chrono::ceil<std::chrono::seconds>(time).count()) + " s";
+  };
+  return {errc::restarted, address + ": restarted " + seconds(now - up_since) + " ago, and has no vote for " +
+                               seconds(up_since + grace - now) + " yet (ClientOptions::restart_grace)"};
 }
 
 inline std::string too_slow(const std::string& address, std::chrono::nanoseconds waited) {
@@ -37,6 +40,11 @@ inline std::string too_slow(const std::string& address, std::chrono::nanoseconds
 class QuorumReport {
  public:
   explicit QuorumReport(const Ballot& ballot) : ballot_(ballot) {}
+
+  // One that has not answered yet, and cannot change the outcome.
+  void add(const std::string& address) {
+    if (ballot_.failed() > 0) list(address + ": not waited for");
+  }
 
   void add(const Answer& answer, const std::string& address) {
     if (answer.kind == Answer::Kind::failed) return failed(answer);
@@ -69,7 +77,7 @@ class QuorumReport {
     if (answer.kind != Answer::Kind::failed) return;
     answer.failure = {
         refusals_ >= ballot_.blocking() ? refusal_ : code_,
-        std::to_string(ballot_.yes()) + " of " + std::to_string(ballot_.nodes()) + " nodes agreed" + list_};
+        std::to_string(ballot_.yes()) + " of " + std::to_string(ballot_.nodes()) + " nodes agreed (" + list_ + ")"};
     answer.reused = stale_;
   }
 
@@ -98,7 +106,7 @@ class QuorumReport {
     }
   }
 
-  void list(std::string_view text) { list_.append("; ").append(text); }
+  void list(std::string_view text) { list_.append(list_.empty() ? "" : "; ").append(text); }
 
   const Ballot& ballot_;
   std::vector<Seen> holders_;

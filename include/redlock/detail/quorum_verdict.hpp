@@ -23,10 +23,10 @@ namespace redlock::detail {
 inline void QuorumOperation::answered(std::size_t i, std::size_t k, TimePoint now) {
   Answer& answer = answer_of(i, k);
   const Request& request = requests_[i];
-  parts_.node(k).heard(answer, now);
-  if (answer.failure.code == errc::timed_out && asked_[k].is_hurried) {
+  const bool is_slow = answer.failure.code == errc::timed_out && answer.sent != TimePoint();
+  if (is_slow && now - answer.sent >= node_timeout())
     answer.failure.what = too_slow(parts_.node(k).address, node_timeout());
-  }
+  parts_.heard(k, request.name, answer, now);
   if (answer.kind == Answer::Kind::failed && (request.verb != Verb::release || may_hold(i, k))) {
     if (answer.leftover) {
       parts_.chase(k, *std::exchange(answer.leftover, std::nullopt));
@@ -41,7 +41,7 @@ inline void QuorumOperation::answered(std::size_t i, std::size_t k, TimePoint no
 
 inline void QuorumOperation::granted(std::size_t i, std::size_t k, TimePoint now) {
   Answer& answer = answer_of(i, k);
-  const bool is_fresh = parts_.restart_grace.count() > 0 && answer.up_since > now - parts_.restart_grace;
+  const bool is_fresh = parts_.is_fresh(answer, now);
   if (is_decided(i)) {  // the lock is held, or given back, or was never granted
     const bool is_held =
         answers_[i].kind == Answer::Kind::yes && parts_.tenures.change(requests_[i].token, [&](Tenure& tenure) {
@@ -51,7 +51,7 @@ inline void QuorumOperation::granted(std::size_t i, std::size_t k, TimePoint now
     if (!is_held) give_back(i, k);
   } else if (is_fresh) {
     answer.kind = Answer::Kind::failed;
-    answer.failure = restarted(parts_.node(k).address, answer.up_since, now);
+    answer.failure = restarted(parts_.node(k).address, answer.up_since, now, parts_.restart_grace);
     abstaining_.set(k);
   }
 }
@@ -160,7 +160,11 @@ inline void QuorumOperation::report(std::size_t i) {
   if (answers_[i].kind == Answer::Kind::yes && !is_look) return;
   QuorumReport report(ballots_[i]);
   for (std::size_t k = 0; k < asked_.size(); ++k) {
-    if (asked_[k].is_done) report.add(answer_of(i, k), parts_.node(k).address);
+    if (asked_[k].is_done) {
+      report.add(answer_of(i, k), parts_.node(k).address);
+    } else {
+      report.add(parts_.node(k).address);
+    }
   }
   if (is_look) answers_[i].kind = report.found();
   report.fill(answers_[i]);

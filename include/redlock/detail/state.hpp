@@ -124,6 +124,16 @@ class State final : public Watchdog::Listener, public Background, public std::en
 
   void attend() noexcept override { wake(); }
 
+  void chased() noexcept override {
+    counters_.chased.add();
+    wake();
+  }
+
+  void node_failed(std::string_view name, const Failure& failure, bool is_news) noexcept override {
+    counters_.failed.add();
+    if (is_news && observer_) tell_failure("quorum", name, failure);
+  }
+
   void listen(TimePoint now) noexcept override {
     if (store_->listen(now) || asleep_) wake();
   }
@@ -148,10 +158,7 @@ class State final : public Watchdog::Listener, public Background, public std::en
 
   void renewal_failed(const std::shared_ptr<Lease>& lease, const Failure& failure) noexcept override {
     counters_.failed.add();
-    if (!observer_) return;
-    notify(notifier_, [this, name = lease->terms.name, failure] {
-      observer_->failed(name, Error(failure.code, failure.message("renew", name)));
-    });
+    if (observer_) tell_failure("renew", lease->terms.name, failure);
   }
 
   void lost(const std::shared_ptr<Lease>& lease, LeaseLost::Reason reason) noexcept override {
@@ -198,6 +205,12 @@ class State final : public Watchdog::Listener, public Background, public std::en
     std::vector<Chore*> chores = {&watchdog_, &chase_};
     store_->add_chores(chores);
     return chores;
+  }
+
+  void tell_failure(const char* operation, std::string_view of, const Failure& failure) noexcept {
+    notify(notifier_, [this, operation, name = std::string(of), failure] {
+      observer_->failed(name, Error(failure.code, failure.message(operation, name)));
+    });
   }
 
   void notify(Notifier& notifier, std::function<void()> callback) noexcept {

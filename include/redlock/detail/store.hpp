@@ -52,6 +52,7 @@ struct Request {
   std::string_view place = {};        // the waiter's id in that queue; empty: has none
   std::int64_t client_id = 0;         // take_back: the connection that broke; 0: none; negative: not known
   RunId server = {};                  // take_back: which start of the server that connection was to
+  std::chrono::nanoseconds answer_within{0};  // once it is written; 0: command_timeout
 };
 
 struct Failure {
@@ -115,6 +116,7 @@ struct Answer {
   bool split = false;          // acquire: several got a part of a quorum, and nobody enough
   Failure failure = {};
   bool reused = false;                    // the connection had carried commands before
+  bool crowded = false;                   // failed: no connection of ours became free in time
   bool repeated = false;                  // the same request was sent before, without an answer
   std::optional<Leftover> leftover = {};  // failed, and it is not known whether the command ran
 };
@@ -135,6 +137,9 @@ class Operation {
 
   // Ends it at once: what has no answer fails with `errc::timed_out`.
   virtual void abandon(TimePoint now) noexcept = 0;
+
+  // True: it had not been written yet, and will not be.
+  virtual bool withdraw(TimePoint /*now*/) noexcept { return false; }
 
   // Adds what to poll for; returns when to advance even if nothing happens. After an advance() that said no.
   virtual TimePoint watch(PollSet& files) const = 0;
