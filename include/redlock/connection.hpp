@@ -10,6 +10,7 @@
 #include "redlock/detail/clock.hpp"
 #include "redlock/detail/deadline.hpp"
 #include "redlock/detail/endpoint.hpp"
+#include "redlock/detail/sentinel.hpp"
 #include "redlock/detail/session.hpp"
 #include "redlock/detail/text.hpp"
 #include "redlock/error.hpp"
@@ -19,7 +20,7 @@
 
 namespace redlock {
 
-// One connection to one server, for commands of your own:
+// One connection to one server, or to the master that sentinels name, for commands of your own:
 //
 //   redlock::Connection connection{"redis://127.0.0.1"};
 //   connection.command("SET", "num", "1");
@@ -36,7 +37,8 @@ class Connection {
  public:
   // Connects, authenticates, selects the database: up to connect_timeout.
   explicit Connection(const Uri& uri, const ClientOptions& options = {})
-      : endpoint_(std::make_shared<detail::Endpoint>(detail::Settings(uri, options))) {
+      : endpoint_(detail::make_endpoint(detail::Settings(uri, options))) {
+    if (uri.is_cluster()) throw std::invalid_argument("redlock: a connection is to one server, and not to a cluster");
     connect();
   }
 

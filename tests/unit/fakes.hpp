@@ -238,6 +238,7 @@ class FakeBackground final : public detail::Background {
   void chase(detail::Leftover leftover) noexcept override { leftovers.push_back(std::move(leftover)); }
   void release_answered(std::string_view /*name*/, bool was_ours) noexcept override { ++(was_ours ? released : lost); }
   void attend() noexcept override {}
+  void moved() noexcept override {}
   void chased() noexcept override { ++chases; }
   void node_failed(std::string_view /*name*/, const detail::Failure& /*failure*/, bool is_news) noexcept override {
     ++failures;

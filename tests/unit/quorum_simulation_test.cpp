@@ -343,6 +343,7 @@ class Nobody final : public Background {
   void chase(Leftover /*leftover*/) noexcept override {}
   void release_answered(std::string_view /*name*/, bool /*was_ours*/) noexcept override {}
   void attend() noexcept override {}
+  void moved() noexcept override {}
   void chased() noexcept override {}
   void node_failed(std::string_view /*name*/, const Failure& /*failure*/, bool /*is_news*/) noexcept override {}
   void listen(TimePoint /*now*/) noexcept override {}

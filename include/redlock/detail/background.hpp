@@ -23,6 +23,9 @@ class Background {
   // The store has something to do in the background.
   virtual void attend() noexcept = 0;
 
+  // A server is another one by now, which may not have what was held there.
+  virtual void moved() noexcept = 0;
+
   // It chases a command itself.
   virtual void chased() noexcept = 0;
 

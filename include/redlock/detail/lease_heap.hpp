@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <utility>
@@ -27,6 +28,11 @@ class LeaseHeap {
     lease.schedule.due = due;
     up(lease.schedule.index);
     down(lease.schedule.index);
+  }
+
+  // Something is due for all of them no later than that.
+  void hasten(TimePoint due) noexcept {
+    for (const auto& lease : heap_) lease->schedule.due = (std::min)(lease->schedule.due, due);
   }
 
   void erase(Lease& lease) noexcept {

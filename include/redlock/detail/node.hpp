@@ -8,18 +8,22 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "redlock/detail/background.hpp"
 #include "redlock/detail/clock.hpp"
 #include "redlock/detail/collector.hpp"
 #include "redlock/detail/commands.hpp"
 #include "redlock/detail/endpoint.hpp"
+#include "redlock/detail/failovers.hpp"
 #include "redlock/detail/node_operation.hpp"
 #include "redlock/detail/pool.hpp"
 #include "redlock/detail/posted_release.hpp"
+#include "redlock/detail/sentinel.hpp"
 #include "redlock/detail/session.hpp"
 #include "redlock/detail/store.hpp"
 #include "redlock/detail/wakeup.hpp"
@@ -32,14 +36,17 @@ namespace redlock::detail {
 // Thread safety: all members.
 class Node final : public Store {
  public:
-  Node(Settings settings, std::size_t pool_size, Bell& bell)
-      : endpoint_(std::make_shared<Endpoint>(std::move(settings))),
+  Node(Settings settings, std::size_t pool_size, Bell& bell, Background& background)
+      : endpoint_(make_endpoint(std::move(settings))),
         bell_(bell),
+        background_(background),
         foreground_(endpoint_, pool_size),
         service_(endpoint_, (std::numeric_limits<std::size_t>::max)()),
         wakeup_(endpoint_, bell),
         collector_(foreground_, endpoint_->settings().command_timeout) {
     spare_.reserve(most_spare);
+    if (const auto* sentinels = static_cast<const Sentinels*>(endpoint_->locator()))
+      failovers_.emplace(*sentinels, [this] { moved(); });
   }
 
   Pending submit(std::span<const Request> requests, Lane lane, TimePoint deadline) override {
@@ -82,10 +89,20 @@ class Node final : public Store {
   void add_chores(std::vector<Chore*>& chores) override {
     chores.push_back(&wakeup_);
     chores.push_back(&collector_);
+    if (failovers_) chores.push_back(&*failovers_);
   }
 
  private:
   friend class NodeOperation;
+
+  // Idle connections are to the old server.
+  void moved() noexcept {
+    foreground_.forget_idle();
+    service_.forget_idle();
+    wakeup_.moved();
+    background_.moved();
+  }
+
   static constexpr std::size_t most_spare = 16;
 
   std::unique_ptr<NodeOperation> spare() {
@@ -104,10 +121,12 @@ class Node final : public Store {
   // Constant after construction.
   std::shared_ptr<Endpoint> endpoint_;
   Bell& bell_;
+  Background& background_;
   // Synchronised by themselves.
   Pool foreground_, service_;
   Wakeup wakeup_;
   Collector collector_;
+  std::optional<Failovers> failovers_;
   // Guarded by mutex_.
   std::mutex mutex_;
   std::vector<std::unique_ptr<NodeOperation>> spare_;

@@ -246,11 +246,19 @@ class NodeOperation final : public Operation {
       if (answer.kind == Answer::Kind::failed) explain(answer.failure);
     }
     stage_ = Stage::settled;
-    if (!session_->exchange().is_even()) session_.reset();
+    // A server that was a master once: the next connection asks anew which one is.
+    const bool is_replica = std::any_of(answers_.begin(), answers_.end(), [](const Answer& each) {
+      return each.kind == Answer::Kind::failed && each.failure.code == errc::read_only;
+    });
+    if (is_replica) pool_->forget_idle();
+    if (is_replica || !session_->exchange().is_even()) session_.reset();
     pool_->give(std::move(session_));
   }
 
-  void explain(Failure& failure) const { failure.what = endpoint_.settings().uri.text() + ": " + failure.what; }
+  void explain(Failure& failure) const {
+    const std::string server = session_ ? session_->found() : std::string();
+    failure.what = endpoint_.settings().uri.text() + server + ": " + failure.what;
+  }
 
   // Constant after construction.
   Node& node_;

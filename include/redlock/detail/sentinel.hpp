@@ -199,10 +199,10 @@ class SentinelSearch final : public Search {
   }
 
   [[noreturn]] void fail() const {
-    std::string text = "no sentinel names the master";
+    std::string text = "no sentinel names the master (";
     for (std::size_t k = 0; k < asked_.size(); ++k)
-      text += "; " + sentinels_.uri().hosts()[k].text() + ": " + asked_[k].failure();
-    throw ConnectionError(errc::connect_failed, text);
+      text += (k == 0 ? "" : "; ") + sentinels_.uri().hosts()[k].text() + ": " + asked_[k].failure();
+    throw ConnectionError(errc::connect_failed, text + ")");
   }
 
   Sentinels& sentinels_;

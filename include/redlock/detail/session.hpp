@@ -62,6 +62,12 @@ class Session {
   }
 
   bool is_ready() const noexcept { return ready_; }
+  // " (host:port)", where it had to be found; else empty.
+  std::string found() const {
+    if (server_ == nullptr || server_ == endpoint_) return {};
+    const Uri& uri = server_->settings().uri;
+    return " (" + HostPort{uri.host(), uri.port()}.text() + ")";
+  }
   const Settings& settings() const noexcept { return endpoint_->settings(); }
   std::int64_t client_id() const noexcept { return greeting_.client_id(); }  // 0: not known
   const RunId& run_id() const noexcept { return greeting_.run_id(); }

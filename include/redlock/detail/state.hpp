@@ -124,6 +124,12 @@ class State final : public Watchdog::Listener, public Background, public std::en
 
   void attend() noexcept override { wake(); }
 
+  void moved() noexcept override {
+    watchdog_.hasten(clock_.now());
+    turnstile_.ring_all();
+    wake();
+  }
+
   void chased() noexcept override {
     counters_.chased.add();
     wake();
@@ -181,7 +187,7 @@ class State final : public Watchdog::Listener, public Background, public std::en
 
   std::unique_ptr<Store> make_store(const std::vector<Settings>& nodes, const ClientOptions& options) {
     const auto node = [&](const Settings& settings) {
-      return std::make_unique<Node>(settings, options.pool_size, turnstile_);
+      return std::make_unique<Node>(settings, options.pool_size, turnstile_, *this);
     };
     if (nodes.size() == 1) return node(nodes.front());
     std::vector<std::unique_ptr<QuorumNode>> all;

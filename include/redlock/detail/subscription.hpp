@@ -37,7 +37,6 @@ class Subscription {
     if (!session_.is_ready()) {
       session_.advance(now);
       if (!session_.is_ready()) return;
-      if (session_.client_id() == 0) throw ServerError(errc::no_permission, "no CLIENT ID");
       ask(now, {"SUBSCRIBE", channel_});
     }
     session_.receive();

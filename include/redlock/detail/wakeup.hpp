@@ -120,6 +120,7 @@ class Wakeup final : public Chore {
     }
     subscription_->advance(now, [this](const redisReply* names) {
       if (names != nullptr) return told(*names);
+      if (subscription_->session().client_id() == 0) throw ServerError(errc::no_permission, "no CLIENT ID");
       pauses_.reset();
       hearing(subscription_->session().client_id(), subscription_->session().run_id());
       bell_.ring_all();  // the waiters register their names with their next attempt

@@ -25,7 +25,7 @@ namespace redlock::detail {
 //   no       lost: the key is gone or somebody else's
 //   failed   nothing is known; again after a short pause, until the deadline, at which it is lost
 //
-// Thread safety: add() and remove(): all threads. The rest: the service thread.
+// Thread safety: add(), hasten() and remove(): all threads. The rest: the service thread.
 // On failure: a lease is lost at its deadline whatever happens to connections, memory or threads.
 class Watchdog final : public Chore {
  public:
@@ -52,6 +52,12 @@ class Watchdog final : public Chore {
     if (due >= next_) return false;
     next_ = due;
     return true;
+  }
+
+  // Renews all of them at once: what they are held by may have changed. The service has to be woken.
+  void hasten(TimePoint now) noexcept {
+    const std::lock_guard guard(mutex_);
+    heap_.hasten(now);
   }
 
   // The service could not be woken: the next add() asks for it again.

@@ -1,0 +1,212 @@
+// A master, its replicas and their sentinels.
+
+#include <gtest/gtest.h>
+#include <redlock/redlock.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "support/eventually.hpp"
+#include "support/fake_server.hpp"
+#include "support/fault_proxy.hpp"
+#include "support/monitor.hpp"
+#include "support/redis_server.hpp"
+#include "support/sentinels.hpp"
+
+namespace redlock::testing::sentinel_test {
+namespace {
+
+using namespace std::chrono_literals;
+
+// What the first attempt throws.
+std::string failure_of(const std::string& uri, std::chrono::milliseconds timeout = 20s) {
+  Client client{uri, {.connect_timeout = timeout, .command_timeout = timeout, .retry_for = 0ms}};
+  try {
+    (void)Lock(client, "name");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing";
+}
+
+TEST(Sentinels, NameTheServerThatKeepsTheLock) {
+  Deployment deployment;
+  Client client{deployment.uri("/3?name=tester")};
+  Lock lock{client, "name", {.fencing = true}};
+  EXPECT_EQ(deployment.server(0).command({"SELECT", "3"}).text, "OK");
+  EXPECT_EQ(deployment.server(0).get("name"), lock.token().text());
+  EXPECT_FALSE(Lock(client, "name", std::try_to_lock));
+  EXPECT_TRUE(lock.renew());
+  EXPECT_EQ(lock.unlock(), UnlockResult::released);
+  EXPECT_EQ(Connection(deployment.uri()).command("ROLE")[0].as_string(), "master");
+}
+
+TEST(Sentinels, ThatHangOrAreGoneCostLittle) {
+  Deployment deployment(1);
+  deployment.sentinel(0).pause();
+  Client first{deployment.uri()};
+  EXPECT_LT(elapsed([&] { EXPECT_TRUE(Lock(first, "name", 5s)); }), 900ms) << "the other two agree";
+  deployment.sentinel(1).kill();
+  Client second{deployment.uri()};
+  EXPECT_LT(elapsed([&] { EXPECT_TRUE(Lock(second, "name", 5s)); }), 900ms) << "one is enough, after a moment";
+  deployment.sentinel(2).kill();
+  deployment.sentinel(0).kill();
+  EXPECT_TRUE(Lock(second, "name", 5s)) << "the connection is still there";
+  const std::string text = failure_of(deployment.uri());
+  EXPECT_NE(text.find("no sentinel names the master (" + deployment.sentinel(0).host_port()), std::string::npos)
+      << text;
+  EXPECT_NE(text.find(deployment.sentinel(2).host_port() + ": connect: Connection refused"), std::string::npos) << text;
+}
+
+TEST(Sentinels, ThatAreSetUpWronglyAreNamed) {
+  RedisServer server{{"--requirepass", "servers"}};
+  Sentinel sentinel(server.host(), server.port(), 1, {"requirepass sentinels", "sentinel auth-pass mymaster servers"});
+  const auto says = [&](const std::string& user, const std::string& behind) {
+    return failure_of("redis+sentinel://" + user + sentinel.host_port() + "/" + behind);
+  };
+  const auto has = [](const std::string& text, const char* words) { return text.find(words) != std::string::npos; };
+  EXPECT_EQ(says(":servers@", "mymaster?sentinel_password=sentinels"), "nothing");
+  EXPECT_PRED2(has, says(":servers@", "mymaster%20?sentinel_password=sentinels"), "knows no master 'mymaster '");
+  EXPECT_PRED2(has, says(":servers@", "nobody?sentinel_password=sentinels"), "knows no master 'nobody'");
+  EXPECT_PRED2(has, says(":servers@", "mymaster"), "NOAUTH");
+  EXPECT_PRED2(has, says(":servers@", "mymaster?sentinel_password=wrong"), "WRONGPASS");
+  EXPECT_PRED2(has, says("", "mymaster?sentinel_password=sentinels"), "NOAUTH");
+  const std::string server_itself = "127.0.0.1:" + std::to_string(server.port());
+  EXPECT_PRED2(has, failure_of("redis+sentinel://" + server_itself + "/mymaster?sentinel_password=servers"),
+               "ERR unknown command 'SENTINEL'")
+      << "a server in place of a sentinel";
+}
+
+TEST(Sentinels, WithoutAPasswordAreSentNone) {
+  FakeServer sentinel{&FakeServer::typical};
+  (void)failure_of("redis+sentinel://:secret@127.0.0.1:" + std::to_string(sentinel.port()) + "/mymaster");
+  EXPECT_GT(sentinel.received().size(), 1U);
+  for (const auto& each : sentinel.received()) EXPECT_NE(each.words.front(), "AUTH");
+}
+
+// What a sentinel answers that names a master, by its port.
+FakeServer::Answer naming(std::uint16_t port, std::string epoch) {
+  return [port, epoch](const FakeServer::Words& words) -> std::string {
+    if (words.front() != "SENTINEL") return FakeServer::typical(words);
+    const auto bulk = &FakeServer::bulk;
+    if (words[1] != "MASTER") return "*2\r\n" + bulk("127.0.0.1") + bulk(std::to_string(port));
+    return "*4\r\n" + bulk("name") + bulk("mymaster") + bulk("config-epoch") + bulk(epoch);
+  };
+}
+std::string address(const FakeServer& sentinel) { return "127.0.0.1:" + std::to_string(sentinel.port()); }
+
+TEST(Sentinels, ThatNameAReplicaAreNotBelieved) {
+  RedisServer master;
+  RedisServer replica{{"--replicaof", "127.0.0.1 " + std::to_string(master.port())}};
+  FakeServer sentinel{naming(replica.port(), "0")};
+  const std::string text = failure_of("redis+sentinel://" + address(sentinel) + "/mymaster");
+  EXPECT_NE(
+      text.find("(127.0.0.1:" + std::to_string(replica.port()) + "): it was named as the master, and is a replica"),
+      std::string::npos)
+      << text;
+}
+
+// Cut off together with the old master, it still names that one, which still believes to be it.
+TEST(Sentinels, ThatAreCutOffAreOutdoneByThoseThatKnowOfTheFailover) {
+  Deployment deployment(1);
+  RedisServer& successor = deployment.server(1);
+  RedisServer stale;
+  FakeServer cut_off{naming(stale.port(), "0")};
+  deployment.server(0).kill();
+  EXPECT_EQ(&deployment.await_failover(deployment.server(0)), &successor);
+  for (int i = 0; i < 10; ++i) {
+    Client each{"redis+sentinel://" + address(cut_off) + deployment.uri().replace(0, 17, ",")};
+    const Lock lock{each, "name", 20s};
+    EXPECT_TRUE(lock);
+    EXPECT_EQ(successor.get("name"), lock.token().text());
+    EXPECT_FALSE(stale.exists("name"));
+  }
+}
+
+TEST(SentinelFailover, KeepsALockThatTheNewMasterHas) {
+  Deployment deployment;
+  Client client{deployment.uri()};
+  std::atomic<int> losses = 0;
+  Lock lock{client, "name", {.ttl = 20s, .on_lost = [&](const LeaseLost&) { ++losses; }}};
+  ASSERT_TRUE(eventually([&] { return deployment.server(1).exists("name") && deployment.server(2).exists("name"); }));
+  deployment.server(0).kill();
+  RedisServer& next = deployment.await_failover(deployment.server(0));
+  EXPECT_TRUE(eventually([&] { return client.stats().renewed >= 1; }, 5s))
+      << "at once, and not after a third of the ttl";
+  EXPECT_TRUE(lock.owns_lock());
+  EXPECT_EQ(next.get("name"), lock.token().text());
+  EXPECT_EQ(lock.unlock(), UnlockResult::released);
+  EXPECT_FALSE(next.exists("name"));
+  EXPECT_EQ(losses, 0);
+}
+
+TEST(SentinelFailover, EndsALockThatTheNewMasterHasNot) {
+  Deployment deployment(2, {"--replica-read-only", "no"});
+  Client client{deployment.uri()};
+  std::atomic<int> losses = 0;
+  Lock lock{client, "name", {.ttl = 1min, .on_lost = [&](const LeaseLost&) { ++losses; }}};
+  for (std::size_t i = 1; i < deployment.servers(); ++i) {  // as if they had never heard of it
+    ASSERT_TRUE(eventually([&] { return deployment.server(i).command({"DEL", "name"}).integer == 1; }));
+  }
+  deployment.server(0).kill();
+  deployment.await_failover(deployment.server(0));
+  EXPECT_TRUE(eventually([&] { return losses == 1; }, 10s)) << "at once, and not after a third of the ttl";
+  EXPECT_FALSE(lock.owns_lock());
+  EXPECT_EQ(lock.unlock(), UnlockResult::lost);
+}
+
+TEST(SentinelFailover, LetsWaitersGoOn) {
+  Deployment deployment;
+  Client client{deployment.uri()}, other{deployment.uri()};
+  std::optional<Lock> lock(std::in_place, client, "name", LockOptions{.ttl = 20s});
+  std::atomic<bool> acquired = false;
+  std::thread waiter([&] {
+    const Lock next{other, "name", 1min};
+    acquired = next.owns_lock();
+  });
+  ASSERT_TRUE(eventually([&] { return other.stats().wakeups == Wakeups::tracking; }));
+  ASSERT_TRUE(eventually([&] { return deployment.server(1).exists("name") && deployment.server(2).exists("name"); }));
+  deployment.server(0).kill();
+  deployment.await_failover(deployment.server(0));
+  EXPECT_TRUE(eventually([&] { return client.stats().renewed >= 1; }));
+  EXPECT_TRUE(eventually([&] { return other.stats().wakeups == Wakeups::tracking; })) << "on the new master";
+  EXPECT_FALSE(acquired);
+  EXPECT_EQ(lock->unlock(), UnlockResult::released);
+  waiter.join();
+  EXPECT_TRUE(acquired);
+}
+
+// Without a kill: the old master becomes a replica, and says so or breaks its connections.
+TEST(SentinelFailover, ByCommandIsFollowed) {
+  Deployment deployment(1);
+  Client client{deployment.uri()};
+  Lock lock{client, "name", {.ttl = 20s}};
+  ASSERT_TRUE(eventually([&] { return deployment.server(1).exists("name"); }));
+  EXPECT_EQ(deployment.sentinel(0).command({"SENTINEL", "FAILOVER", "mymaster"}).text, "OK");
+  RedisServer& next = deployment.await_failover(deployment.server(0));
+  const Lock second{client, "second", 20s};
+  EXPECT_TRUE(second);
+  EXPECT_EQ(next.get("second"), second.token().text());
+  EXPECT_TRUE(lock.renew());
+  EXPECT_EQ(lock.unlock(), UnlockResult::released);
+}
+
+// A server that turns into a replica unseen by the sentinels, and keeps its connections.
+TEST(SentinelFailover, IsNoticedByREADONLY) {
+  RedisServer first, second;
+  std::atomic<std::uint16_t> port = first.port();
+  FakeServer sentinel{[&](const FakeServer::Words& words) { return naming(port, "0")(words); }};
+  Client client{"redis+sentinel://" + address(sentinel) + "/mymaster"};
+  EXPECT_TRUE(Lock(client, "name", 20s));
+  first.command({"REPLICAOF", "127.0.0.1", std::to_string(second.port())});
+  port = second.port();
+  const Lock lock{client, "name", 20s};
+  EXPECT_TRUE(lock);
+  EXPECT_EQ(second.get("name"), lock.token().text());
+}
+
+}  // namespace
+}  // namespace redlock::testing::sentinel_test
