@@ -100,6 +100,11 @@ struct LockOptions {
   // it. 0 to ttl.
   std::chrono::milliseconds hold_at_least = std::chrono::milliseconds(0);
 
+  // The lock counts only once so many replicas of the server have it (WAIT), so that it outlives a failover to one of
+  // them; else it is given back, with an error that says how many have. A renewal counts no sooner. Costs the time that
+  // replicas lag behind, at most a third of the ttl. Not with a quorum, whose nodes do that for each other.
+  unsigned replicas = 0;
+
   // Off: unlock() writes the release, does not wait for its answer and says `unconfirmed`, which saves its round trip.
   // That somebody else had taken the lock is told to the Observer alone. Where no connection is idle it waits as usual. An
   // attempt of another thread or process right after it may still find the name taken.

@@ -79,7 +79,8 @@ struct Acquirer {
                     .fence_key = wanted.fence_key,
                     .fence_block = block,
                     .fence_floor = wanted.fence_key.empty() ? 0 : clock.wall(),
-                    .queue_key = wanted.queue_key};
+                    .queue_key = wanted.queue_key,
+                    .replicas = wanted.replicas};
     if (!place.id().empty()) {  // in the queue of a fair lock, from the first attempt on
       request.verb = Verb::acquire;
       request.place = place.id();

@@ -25,7 +25,7 @@ namespace redlock::detail {
 
 // What the next reply on a connection is for.
 struct Owed {
-  enum class Part : std::uint8_t { main, holder, holder_ttl, kill, tracking, caching, turn };
+  enum class Part : std::uint8_t { main, holder, holder_ttl, kill, tracking, caching, turn, replicas };
   std::size_t request;
   Part part;
 };
@@ -66,6 +66,11 @@ class Commands {
   void write_by_text(const Request& request, std::size_t index) {
     index_ = index;
     act(request, By::text);
+  }
+
+  // How many replicas have what was written on this connection: https://redis.io/docs/latest/commands/wait/
+  void ask_replicas(unsigned count, std::chrono::milliseconds time) {
+    put(Owed::Part::replicas, {"WAIT", NumberWord(count), NumberWord(time.count())});
   }
 
   // A fair waiter is told by a key of its own; the first in line also hears of the name. What has changed before it

@@ -17,6 +17,7 @@ struct Wanted {
   std::string_view name = {}, fence_key = {}, queue_key = {};
   std::chrono::milliseconds ttl{0};
   bool renewing = true;
+  unsigned replicas = 0;
   bool passable = true;  // off: never passed on
 
   bool agrees_with(const Wanted& other) const noexcept {

@@ -103,14 +103,17 @@ inline Holding::Holding(std::shared_ptr<Handle> handle, std::string_view name, L
       hold_at_least_(options.hold_at_least),
       await_release_(options.await_release) {
   check(options);
-  if (options.fair && !home_->store().queues())
+  if (options.fair && !home_->store().is_kept_by_one())
     throw std::invalid_argument("redlock: a quorum keeps no queue: .fair takes one server");
+  if (options.replicas > 0 && !home_->store().is_kept_by_one())
+    throw std::invalid_argument("redlock: the nodes of a quorum have no replicas: .replicas takes one server");
   Lease::Terms& terms = lease_->terms;
   terms.name = checked_name(name);
   terms.fence_key = options.fencing ? side_key(name, "fence") : std::string();
   terms.queue_key = options.fair ? side_key(name, "queue") : std::string();
   terms.ttl = options.ttl;
   terms.renewing = options.watchdog;
+  terms.replicas = options.replicas;
   terms.on_lost = std::move(options.on_lost);
 }
 
@@ -121,7 +124,9 @@ inline Wanted Holding::wanted() const noexcept {
           .queue_key = terms.queue_key,
           .ttl = terms.ttl,
           .renewing = terms.renewing,
-          .passable = terms.queue_key.empty() && hold_at_least_.count() == 0 && home_->handoff_window().count() > 0};
+          .replicas = terms.replicas,
+          .passable = terms.queue_key.empty() && terms.replicas == 0 && hold_at_least_.count() == 0 &&
+                      home_->handoff_window().count() > 0};
 }
 
 // A lease object that is ours alone, in the state of this process.
@@ -169,7 +174,8 @@ inline bool Holding::acquire(Patience patience, const std::stop_token& stop) {
 inline bool Holding::adopt(const OwnerToken& token) {
   const TimePoint started = home_->clock().now();
   const Lease::Terms& terms = lease_->terms;
-  const Request request{.verb = Verb::renew, .name = terms.name, .token = token.text(), .ttl = terms.ttl};
+  const Request request{
+      .verb = Verb::renew, .name = terms.name, .token = token.text(), .ttl = terms.ttl, .replicas = terms.replicas};
   const Answer answer = persist(home_->store(), home_->clock(), request, never, home_->retry_for());
   if (answer.kind == Answer::Kind::failed) answer.failure.raise("adopt", name());
   const TimePoint until = valid_until(answer.sent, terms.ttl);
@@ -201,7 +207,11 @@ inline bool Holding::renew() {
   if (tenure_ == Tenure::idle) misuse(std::errc::operation_not_permitted, "renew");
   if (remaining() <= std::chrono::nanoseconds(0)) return false;
   const Lease::Terms& terms = lease_->terms;
-  const Request request{.verb = Verb::renew, .name = terms.name, .token = terms.token.text(), .ttl = terms.ttl};
+  const Request request{.verb = Verb::renew,
+                        .name = terms.name,
+                        .token = terms.token.text(),
+                        .ttl = terms.ttl,
+                        .replicas = terms.replicas};
   const Answer answer = persist(home_->store(), home_->clock(), request, lease_->deadline(), home_->retry_for());
   const TimePoint now = home_->clock().now();
   if (answer.kind == Answer::Kind::no) home_->lost(lease_, LeaseLost::Reason::taken);

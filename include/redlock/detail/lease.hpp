@@ -40,6 +40,7 @@ class Lease {
     OwnerToken token;
     std::chrono::milliseconds ttl{0};
     bool renewing = true;
+    unsigned replicas = 0;
     std::function<void(const LeaseLost&)> on_lost;
   };
 

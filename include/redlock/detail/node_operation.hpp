@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "redlock/detail/commands.hpp"
 #include "redlock/detail/endpoint.hpp"
 #include "redlock/detail/pool.hpp"
+#include "redlock/detail/replicas.hpp"
 #include "redlock/detail/session.hpp"
 #include "redlock/detail/store.hpp"
 #include "redlock/detail/wakeup.hpp"
@@ -36,8 +38,9 @@ class NodeOperation final : public Operation {
     answers_.clear();
     answers_.resize(requests.size());
     pool_ = &pool;
-    deadline_ = deadline;
+    deadline_ = limit_ = deadline;
     stage_ = Stage::start;
+    asked_replicas_ = false;
     owed_.clear();
     answered_ = 0;
   }
@@ -142,13 +145,35 @@ class NodeOperation final : public Operation {
   void exchange(TimePoint now) {
     session_->flush();
     if (std::exchange(just_written_, false)) return;  // nothing can be there yet
-    read();                                           // what linger() received
+    read(now);                                        // what linger() received
     if (answered_ < owed_.size()) {
       session_->receive();
-      read();
+      read(now);
     }
     session_->flush();  // what followed from the answers
-    if (answered_ == owed_.size()) settle(now);
+    if (answered_ == owed_.size() && !ask_replicas(now)) settle(now);
+  }
+
+  // False: there is no need to.
+  bool ask_replicas(TimePoint now) {
+    if (std::exchange(asked_replicas_, true)) return false;
+    const std::optional<ReplicaWait> wait = hold_back(requests_, answers_, limit_ - now);
+    if (!wait) return false;
+    Commands(session_->exchange(), owed_).ask_replicas(wait->count, wait->time);
+    session_->flush();
+    deadline_ = (std::min)(limit_, now + wait->time + session_->settings().command_timeout);
+    return true;
+  }
+
+  void acknowledged(const redisReply& reply, TimePoint now) {
+    for (std::size_t i = 0; i < requests_.size(); ++i) {
+      Answer& answer = answers_[i];
+      if (requests_[i].replicas == 0 || answer.kind != Answer::Kind::failed || !answer.failure.what.empty()) continue;
+      acknowledge(requests_[i], reply, answer);
+      if (answer.kind == Answer::Kind::yes || !may_land(requests_[i].verb)) continue;
+      answer.leftover = leftover(requests_[i], *session_, now);
+      answer.leftover->client_id = 0;  // it has landed
+    }
   }
 
   void write(TimePoint now) {
@@ -181,11 +206,15 @@ class NodeOperation final : public Operation {
     if (request.client_id < 0) answer.failure = {errc::no_permission, "the connection that broke cannot be killed"};
   }
 
-  void read() {
+  void read(TimePoint now) {
     while (answered_ < owed_.size()) {
       const ReplyPtr reply = session_->next_reply();
       if (!reply) return;
       const auto [index, part] = owed_[answered_++];
+      if (part == Owed::Part::replicas) {
+        acknowledged(*reply, now);
+        continue;
+      }
       if (part == Owed::Part::tracking || part == Owed::Part::caching) tracked(*reply);
       const Interpreter::Result result = Interpreter::take(requests_[index], part, *reply, answers_[index]);
       if (result == Interpreter::Result::done) continue;
@@ -266,13 +295,13 @@ class NodeOperation final : public Operation {
   // The batch.
   std::vector<Request> requests_;
   std::vector<Answer> answers_;
-  TimePoint deadline_;
+  TimePoint limit_, deadline_;  // as it was asked for; of the answer
   // The way it goes.
   Stage stage_ = Stage::settled;
   Pool* pool_ = nullptr;
   Pool::Ticket ticket_;
   std::unique_ptr<Session> session_;
-  bool reused_ = false, just_written_ = false;
+  bool reused_ = false, just_written_ = false, asked_replicas_ = false;
   std::vector<Owed> owed_;
   std::size_t answered_ = 0;  // of owed_
 };

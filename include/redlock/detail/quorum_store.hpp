@@ -54,7 +54,7 @@ class QuorumStore final : public Store, public Chore {
     return parts_->nodes.front()->store->wakeups() == Wakeups::unused ? Wakeups::unused : Wakeups::polling;
   }
 
-  bool queues() const noexcept override { return false; }
+  bool is_kept_by_one() const noexcept override { return false; }
 
   void add_chores(std::vector<Chore*>& chores) override {
     for (const auto& node : parts_->nodes) {

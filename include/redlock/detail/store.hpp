@@ -53,6 +53,7 @@ struct Request {
   std::int64_t client_id = 0;         // take_back: the connection that broke; 0: none; negative: not known
   RunId server = {};                  // take_back: which start of the server that connection was to
   std::chrono::nanoseconds answer_within{0};  // once it is written; 0: command_timeout
+  unsigned replicas = 0;                      // acquire, renew: yes only once so many acknowledged it
 };
 
 struct Failure {
@@ -189,8 +190,8 @@ class Store {
 
   // Hears of changes for a while from `now` on. True: the service has to be woken for it.
   virtual bool listen(TimePoint /*now*/) noexcept { return false; }
-  // Whether it can keep the queue of a fair lock.
-  virtual bool queues() const noexcept { return true; }
+  // Whether a name is kept by one server alone, which can keep its waiters' queue, and may have replicas.
+  virtual bool is_kept_by_one() const noexcept { return true; }
 
   virtual Wakeups wakeups() const noexcept { return Wakeups::unused; }
 
@@ -216,9 +217,11 @@ inline void await(Operation& operation, Clock& clock, int stop = -1) {
   }
 }
 
-// One request from the calling thread. The answer is moved out.
+// One request from the calling thread. The answer is moved out. Whoever waits for replicas keeps the connection for long,
+// and must not hold up others' unlocks.
 inline Answer ask(Store& store, Clock& clock, const Request& request, TimePoint deadline, int stop = -1) {
-  const Pending pending = store.submit(std::span(&request, 1), Lane::foreground, deadline);
+  const Lane lane = request.replicas > 0 ? Lane::service : Lane::foreground;
+  const Pending pending = store.submit(std::span(&request, 1), lane, deadline);
   await(*pending, clock, stop);
   return std::move(pending->answers().front());
 }

@@ -151,12 +151,21 @@ class Watchdog final : public Chore {
     Batch batch;
     std::vector<Request> requests;
     auto shortest = (std::chrono::milliseconds::max)();
-    const std::size_t end = (std::min)(due_.size(), longest_batch);
+    // Those that wait for replicas keep their connection for long.
+    const auto waits = [](const auto& lease) { return lease->terms.replicas > 0; };
+    const auto like =
+        std::stable_partition(due_.begin(), due_.end(),
+                              [&waits, first = waits(due_.front())](const auto& each) { return waits(each) == first; });
+    const std::size_t end = (std::min)(static_cast<std::size_t>(like - due_.begin()), longest_batch);
     for (std::size_t i = 0; i < end; ++i) {
       const Lease::Terms& terms = due_[i]->terms;
       if (!is_watched(*due_[i])) continue;
       batch.leases.push_back(due_[i]);
-      requests.push_back({.verb = Verb::renew, .name = terms.name, .token = terms.token.text(), .ttl = terms.ttl});
+      requests.push_back({.verb = Verb::renew,
+                          .name = terms.name,
+                          .token = terms.token.text(),
+                          .ttl = terms.ttl,
+                          .replicas = terms.replicas});
       shortest = (std::min)(shortest, terms.ttl);
     }
     if (!requests.empty()) {
