@@ -31,6 +31,7 @@ enum class errc {
   server_error,        // any other error answer
   lease_lost,          // the lease ran out, or somebody took the lock
   restarted,           // the node of a quorum restarted a short while ago, and may have forgotten locks
+  redirected,          // MOVED, ASK: the key is at another node; the address of a cluster is redis+cluster://
 };
 
 }  // namespace redlock
@@ -64,6 +65,7 @@ class __attribute__((visibility("default"))) ErrorCategory final : public std::e
       case errc::cluster_down: return "the cluster is down";
       case errc::try_again: return "the server asks to try again";
       case errc::busy: return "the server is busy running a script";
+      case errc::redirected: return "the key is at another node of a cluster";
       case errc::restarted: return "the server restarted a short while ago";
       case errc::server_error: return "the server answered an error";
       case errc::lease_lost: return "the lock was lost";
@@ -96,6 +98,7 @@ class __attribute__((visibility("default"))) ErrorCategory final : public std::e
       case errc::busy: return std::errc::resource_unavailable_try_again;
       case errc::lease_lost: return std::errc::no_lock_available;
       case errc::misconfigured:
+      case errc::redirected:
       case errc::server_error: break;
     }
     return std::errc::io_error;
@@ -173,6 +176,8 @@ inline errc error_kind(std::string_view answer) noexcept {
       {"CLUSTERDOWN", errc::cluster_down},
       {"TRYAGAIN", errc::try_again},
       {"BUSY", errc::busy},
+      {"MOVED", errc::redirected},
+      {"ASK", errc::redirected},
   };
   const std::string_view word = answer.substr(0, answer.find(' '));
   for (const auto& [text, kind] : kinds) {

@@ -244,7 +244,7 @@ class FakeBackground final : public detail::Background {
     ++failures;
     if (is_news) ++news;
   }
-  void listen(detail::TimePoint /*now*/) noexcept override { ++listened; }
+  void listen(std::string_view /*name*/, detail::TimePoint /*now*/) noexcept override { ++listened; }
 
   std::vector<detail::Leftover> leftovers;
   int listened = 0, released = 0, lost = 0, chases = 0, failures = 0, news = 0;

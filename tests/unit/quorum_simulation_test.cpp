@@ -346,7 +346,7 @@ class Nobody final : public Background {
   void moved() noexcept override {}
   void chased() noexcept override {}
   void node_failed(std::string_view /*name*/, const Failure& /*failure*/, bool /*is_news*/) noexcept override {}
-  void listen(TimePoint /*now*/) noexcept override {}
+  void listen(std::string_view /*name*/, TimePoint /*now*/) noexcept override {}
 };
 
 // What was granted, to be judged at the end.

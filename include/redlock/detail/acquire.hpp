@@ -85,7 +85,7 @@ struct Acquirer {
       request.verb = Verb::acquire;
       request.place = place.id();
     }
-    if (request.verb == Verb::acquire) background.listen(now);
+    if (request.verb == Verb::acquire) background.listen(wanted.name, now);
     Answer answer = ask(store, clock, request, acquisition.attempt_deadline(now), stop);
     const TimePoint until = valid_until(answer.sent, wanted.ttl);
     const TimePoint then = clock.now();

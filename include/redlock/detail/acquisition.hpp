@@ -32,7 +32,7 @@ struct Pace {
   std::optional<TimePoint> failing_since = {};  // the first failure in a row
   bool replaying = false, replayed = false;     // after a stale connection
   Backoff polls{std::chrono::milliseconds(2), std::chrono::milliseconds(100)};
-  Backoff errors{std::chrono::milliseconds(10), std::chrono::seconds(1)};
+  Backoff errors{std::chrono::milliseconds(10), std::chrono::milliseconds(250)};
   // Of the holder that was seen last: who, and when it will be over.
   std::size_t holder = 0;  // a hash of the token; 0: not known
   TimePoint expiry = never;

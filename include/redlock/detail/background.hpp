@@ -32,8 +32,8 @@ class Background {
   // A node of a quorum failed at a request about `name`, which may have succeeded without it.
   virtual void node_failed(std::string_view name, const Failure& failure, bool is_news) noexcept = 0;
 
-  // Hears for a while what changes in the store, and rings the bell.
-  virtual void listen(TimePoint now) noexcept = 0;
+  // Hears for a while what becomes of `name`, and rings the bell.
+  virtual void listen(std::string_view name, TimePoint now) noexcept = 0;
 };
 
 }  // namespace redlock::detail

@@ -25,7 +25,7 @@ namespace redlock::detail {
 
 // What the next reply on a connection is for.
 struct Owed {
-  enum class Part : std::uint8_t { main, holder, holder_ttl, kill, tracking, caching, turn, replicas };
+  enum class Part : std::uint8_t { main, holder, holder_ttl, kill, tracking, caching, turn, replicas, asking };
   std::size_t request;
   Part part;
 };
@@ -45,6 +45,7 @@ class Commands {
 
   void write(const Request& request, std::size_t index) {
     index_ = index;
+    asking_ = request.asking;
     switch (request.verb) {
       case Verb::try_acquire:
       case Verb::release:
@@ -53,7 +54,7 @@ class Commands {
       case Verb::acquire:
         act(request, By::sha1);
         if (!request.queue_key.empty()) return;  // first it has to be known whether it waits, and where
-        if (tracking_) put(Owed::Part::caching, {"CLIENT", "CACHING", "YES"});
+        if (tracking_ && !asking_) put(Owed::Part::caching, {"CLIENT", "CACHING", "YES"});
         return look(request);
       case Verb::look: return look(request);
       case Verb::take_back:
@@ -65,6 +66,7 @@ class Commands {
   // After NOSCRIPT: servers may forget scripts at any time.
   void write_by_text(const Request& request, std::size_t index) {
     index_ = index;
+    asking_ = request.asking;
     act(request, By::text);
   }
 
@@ -76,7 +78,7 @@ class Commands {
   // A fair waiter is told by a key of its own; the first in line also hears of the name. What has changed before it
   // listened is seen.
   void watch_turn(const Request& request, std::size_t index, bool is_first) {
-    if (!tracking_) return;
+    if (!tracking_ || request.asking) return;  // ASKING and CACHING YES each take the command behind them
     index_ = index;
     const std::string own = scripts::own_key(request.queue_key, request.place);
     put(Owed::Part::caching, {"CLIENT", "CACHING", "YES"});
@@ -146,11 +148,21 @@ class Commands {
     std::array<std::string_view, 12> command = {by == By::sha1 ? "EVALSHA" : "EVAL",
                                                 by == By::sha1 ? script.sha1 : script.text, keys};
     const auto* end = std::copy(words.begin(), words.end(), command.begin() + 3);
+    ask();
     exchange_.append(std::span(command.data(), static_cast<std::size_t>(end - command.data())));
     owed_.push_back({index_, Owed::Part::main});
   }
 
+  // Before each command about a key that is on its way to this server:
+  // https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#ask-redirection
+  void ask() {
+    if (!asking_) return;
+    exchange_.append({"ASKING"});
+    owed_.push_back({index_, Owed::Part::asking});
+  }
+
   void put(Owed::Part part, std::initializer_list<std::string_view> words) {
+    if (part == Owed::Part::main || part == Owed::Part::holder || part == Owed::Part::holder_ttl) ask();
     exchange_.append(words);
     owed_.push_back({index_, part});
   }
@@ -158,7 +170,7 @@ class Commands {
   Exchange& exchange_;
   std::vector<Owed>& owed_;
   std::size_t index_ = 0;
-  bool tracking_ = false;
+  bool tracking_ = false, asking_ = false;
 };
 
 // Puts one reply into the answer it belongs to.
@@ -169,7 +181,9 @@ class Interpreter {
   // Throws ConnectionError (protocol_error) for a reply that this command never has.
   static Result take(const Request& request, Owed::Part part, const redisReply& reply, Answer& answer) {
     if (part == Owed::Part::main) return main_part(request, reply, answer);
-    if (part == Owed::Part::tracking || part == Owed::Part::caching) {
+    if (part == Owed::Part::asking) {
+      // What comes behind it says how it went.
+    } else if (part == Owed::Part::tracking || part == Owed::Part::caching) {
       answer.registered = !is_error(reply);
     } else if (is_error(reply)) {
       // Granted is granted, also where the question behind it is refused.
@@ -260,6 +274,7 @@ class Interpreter {
   static void failed(const redisReply& reply, Answer& answer) {
     answer.kind = Answer::Kind::failed;
     answer.failure = {error_kind(text_of(reply)), std::string(text_of(reply))};
+    if (answer.failure.code == errc::redirected) answer.redirect = answer.failure.what;
   }
 
   [[noreturn]] static void unexpected(const redisReply& reply) {

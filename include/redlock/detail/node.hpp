@@ -65,7 +65,7 @@ class Node final : public Store {
     std::unique_ptr<Session> session = foreground_.take_idle(now);
     if (!session) return false;
     try {
-      session->owe(std::make_unique<PostedRelease>(background, NodeOperation::leftover(release, *session, now)));
+      session->owe(std::make_unique<PostedRelease>(background, Leftover::of(release, *session, now)));
     } catch (const std::bad_alloc&) {
       foreground_.give(std::move(session));
       return false;
@@ -84,7 +84,7 @@ class Node final : public Store {
   }
   bool owes() noexcept override { return collector_.expect(); }
 
-  bool listen(TimePoint now) noexcept override { return wakeup_.listen(now); }
+  bool listen(std::string_view /*name*/, TimePoint now) noexcept override { return wakeup_.listen(now); }
   Wakeups wakeups() const noexcept override { return wakeup_.wakeups(); }
   void add_chores(std::vector<Chore*>& chores) override {
     chores.push_back(&wakeup_);

@@ -85,19 +85,6 @@ class NodeOperation final : public Operation {
 
   std::span<Answer> answers() noexcept override { return answers_; }
 
-  // What an unanswered command leaves behind that was written on `session`.
-  static Leftover leftover(const Request& request, const Session& session, TimePoint now) {
-    Leftover leftover;
-    leftover.name = request.name;
-    leftover.token = request.token;
-    leftover.client_id = session.client_id() != 0 ? session.client_id() : -1;
-    leftover.server = session.run_id();
-    leftover.until = now + request.ttl + std::chrono::minutes(1);  // a minute for a server that is stopped now
-    if (request.keep.count() > 0) leftover.keep_until = now + request.keep;
-    leftover.queue_key = request.queue_key;
-    return leftover;
-  }
-
  private:
   enum class Stage { start, queued, opening, asking, settled };
 
@@ -171,7 +158,7 @@ class NodeOperation final : public Operation {
       if (requests_[i].replicas == 0 || answer.kind != Answer::Kind::failed || !answer.failure.what.empty()) continue;
       acknowledge(requests_[i], reply, answer);
       if (answer.kind == Answer::Kind::yes || !may_land(requests_[i].verb)) continue;
-      answer.leftover = leftover(requests_[i], *session_, now);
+      answer.leftover = Leftover::of(requests_[i], *session_, now);
       answer.leftover->client_id = 0;  // it has landed
     }
   }
@@ -238,7 +225,7 @@ class NodeOperation final : public Operation {
       if (answer.kind != Answer::Kind::failed || !answer.failure.what.empty()) continue;  // it has its answer
       answer.failure = Failure::of(error);
       explain(answer.failure);
-      if (asked && may_land(requests_[i].verb)) answer.leftover = leftover(requests_[i], *session_, now);
+      if (asked && may_land(requests_[i].verb)) answer.leftover = Leftover::of(requests_[i], *session_, now);
     }
     if (silent && answers_.size() == 1 && answers_.front().leftover) leave_behind(*answers_.front().leftover, now);
     if (asked && reused_ && !silent) pool_->forget_idle();

@@ -40,9 +40,9 @@ class QuorumStore final : public Store, public Chore {
     return longest;
   }
 
-  bool listen(TimePoint now) noexcept override {
+  bool listen(std::string_view name, TimePoint now) noexcept override {
     bool wakes = false;
-    for (const auto& node : parts_->nodes) wakes = node->store->listen(now) || wakes;
+    for (const auto& node : parts_->nodes) wakes = node->store->listen(name, now) || wakes;
     return wakes;
   }
 

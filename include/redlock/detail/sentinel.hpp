@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,7 +16,7 @@
 #include "redlock/detail/clock.hpp"
 #include "redlock/detail/endpoint.hpp"
 #include "redlock/detail/hiredis.hpp"
-#include "redlock/detail/session.hpp"
+#include "redlock/detail/inquiry.hpp"
 #include "redlock/error.hpp"
 #include "redlock/options.hpp"
 #include "redlock/uri.hpp"
@@ -26,92 +25,37 @@ namespace redlock::detail {
 
 // What one sentinel says of a master.
 struct Sighting {
-  HostPort master;
-  std::int64_t epoch = 0;  // which configuration that is: each failover has a higher one; 0: not told
-};
+  std::optional<HostPort> master = {};
+  std::int64_t epoch = 0;    // which configuration that is: each failover has a higher one; 0: not told
+  std::string failure = {};  // why there is no master
 
-// Asks one sentinel, over a connection of its own.
-class SentinelQuestion {
- public:
-  SentinelQuestion(std::shared_ptr<Endpoint> sentinel, std::string_view master)
-      : session_(std::make_unique<Session>(std::move(sentinel))), master_(master) {}
-
-  void advance(TimePoint now) noexcept {
-    if (!session_) return;
-    try {
-      step(now);
-    } catch (const Error& error) {
-      end(plain_text(error));
-    } catch (const std::exception& error) {
-      end(error.what());
+  // `address`: GET-MASTER-ADDR-BY-NAME's answer, [host, port]. `fields`: MASTER's, [field, value, …].
+  static Sighting of(const redisReply& address, const redisReply& fields, const std::string& name) {
+    Sighting sighting;
+    if (is_error(address)) {
+      sighting.failure = text_of(address);
+    } else if (is_nil(address)) {
+      sighting.failure = "knows no master '" + name + "'";
+    } else {
+      sighting.failure = "answers no address";
+      if (address.type != REDIS_REPLY_ARRAY || address.elements != 2) return sighting;
+      HostPort found{std::string(text_of(*address.element[0])), number<int>(*address.element[1])};
+      if (!found.host.empty() && found.port > 0 && found.port < 65536) sighting.master = std::move(found);
     }
+    for (std::size_t i = 0; fields.type == REDIS_REPLY_ARRAY && i + 1 < fields.elements; i += 2) {
+      if (text_of(*fields.element[i]) == "config-epoch") sighting.epoch = number<std::int64_t>(*fields.element[i + 1]);
+    }
+    return sighting;
   }
-
-  TimePoint watch(PollSet& files) const { return session_ ? session_->watch(files) : never; }
-
-  bool is_done() const noexcept { return session_ == nullptr; }
-  const std::optional<Sighting>& sighting() const noexcept { return sighting_; }
-  // Why there is none.
-  std::string failure() const { return failure_.empty() ? "no answer in time" : failure_; }
 
  private:
-  void step(TimePoint now) {
-    if (!session_->is_ready()) {
-      session_->advance(now);
-      if (!session_->is_ready()) return;
-      session_->exchange().append({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", master_});
-      session_->exchange().append({"SENTINEL", "MASTER", master_});
-    }
-    session_->flush();
-    session_->receive();
-    while (const ReplyPtr reply = session_->next_reply()) {
-      if (session_->exchange().owed() > 0) {
-        address(*reply);
-      } else {
-        if (sighting_) epoch(*reply);
-        return end({});
-      }
-    }
+  template <class Number>
+  static Number number(const redisReply& reply) noexcept {
+    const std::string_view text = text_of(reply);
+    Number number = 0;
+    std::from_chars(text.data(), text.data() + text.size(), number);
+    return number;
   }
-
-  void address(const redisReply& reply) {
-    if (is_error(reply)) {
-      failure_ = text_of(reply);
-    } else if (is_nil(reply)) {
-      failure_ = "knows no master '" + std::string(master_) + "'";
-    } else if (reply.type != REDIS_REPLY_ARRAY || reply.elements != 2) {
-      failure_ = "answers no address";
-    } else {
-      HostPort found{std::string(text_of(*reply.element[0]))};
-      const std::string_view port = text_of(*reply.element[1]);
-      std::from_chars(port.data(), port.data() + port.size(), found.port);
-      if (found.host.empty() || found.port <= 0 || found.port > 65535) {
-        failure_ = "answers no address";
-      } else {
-        sighting_ = Sighting{std::move(found)};
-      }
-    }
-  }
-
-  // From [field, value, …].
-  void epoch(const redisReply& reply) noexcept {
-    if (reply.type != REDIS_REPLY_ARRAY) return;
-    for (std::size_t i = 0; i + 1 < reply.elements; i += 2) {
-      if (text_of(*reply.element[i]) != "config-epoch") continue;
-      const std::string_view number = text_of(*reply.element[i + 1]);
-      std::from_chars(number.data(), number.data() + number.size(), sighting_->epoch);
-    }
-  }
-
-  void end(std::string failure) {
-    session_.reset();
-    if (failure_.empty()) failure_ = std::move(failure);
-  }
-
-  std::unique_ptr<Session> session_;
-  std::string_view master_;
-  std::optional<Sighting> sighting_;
-  std::string failure_;
 };
 
 // The sentinels of one master. All are asked at once, and the newest configuration that any of them knows of counts: one
@@ -163,26 +107,34 @@ class Sentinels final : public Locator {
 class SentinelSearch final : public Search {
  public:
   SentinelSearch(Sentinels& sentinels, TimePoint now) : sentinels_(sentinels), enough_(now + short_time) {
-    for (const auto& each : sentinels.endpoints()) asked_.emplace_back(each, sentinels.uri().master());
+    const std::string& master = sentinels.uri().master();
+    for (const auto& each : sentinels.endpoints()) {
+      asked_.emplace_back(each, std::vector<Inquiry::Words>{{"SENTINEL", "GET-MASTER-ADDR-BY-NAME", master},
+                                                            {"SENTINEL", "MASTER", master}});
+    }
   }
 
   std::shared_ptr<Endpoint> advance(TimePoint now) override {
-    for (SentinelQuestion& each : asked_) each.advance(now);
-    const auto count = [this](auto&& is) {
-      return static_cast<std::size_t>(std::count_if(asked_.begin(), asked_.end(), is));
-    };
-    const std::size_t answered = count([](const SentinelQuestion& each) { return each.sighting().has_value(); });
-    const bool all_done = count([](const SentinelQuestion& each) { return each.is_done(); }) == asked_.size();
+    std::vector<Sighting> sightings;
+    bool all_done = true;
+    for (Inquiry& each : asked_) {
+      each.advance(now);
+      all_done = all_done && each.is_done();
+      sightings.push_back(each.is_answered() ? Sighting::of(each.reply(0), each.reply(1), sentinels_.uri().master())
+                                             : Sighting{.failure = each.failure()});
+    }
     if (now >= enough_) enough_ = never;
-    const bool is_enough = answered > asked_.size() / 2 || (answered > 0 && enough_ == never);
+    const auto seen = static_cast<std::size_t>(std::count_if(
+        sightings.begin(), sightings.end(), [](const Sighting& each) { return each.master.has_value(); }));
+    const bool is_enough = seen > asked_.size() / 2 || (seen > 0 && enough_ == never);
     if (!all_done && !is_enough) return nullptr;
-    if (answered == 0) fail();
-    return sentinels_.server(newest());
+    if (seen == 0) fail(sightings);
+    return sentinels_.server(newest(sightings));
   }
 
   TimePoint watch(PollSet& files) override {
     TimePoint wake = enough_;
-    for (const SentinelQuestion& each : asked_) wake = (std::min)(wake, each.watch(files));
+    for (const Inquiry& each : asked_) wake = (std::min)(wake, each.watch(files));
     return wake;
   }
 
@@ -190,24 +142,24 @@ class SentinelSearch final : public Search {
   // For those that hang, once another has answered.
   static constexpr std::chrono::milliseconds short_time{200};
 
-  HostPort newest() const {
+  static const HostPort& newest(const std::vector<Sighting>& sightings) {
     const Sighting* best = nullptr;
-    for (const SentinelQuestion& each : asked_) {
-      if (each.sighting() && (best == nullptr || each.sighting()->epoch > best->epoch)) best = &*each.sighting();
+    for (const Sighting& each : sightings) {
+      if (each.master && (best == nullptr || each.epoch > best->epoch)) best = &each;
     }
-    return best->master;
+    return *best->master;
   }
 
-  [[noreturn]] void fail() const {
+  [[noreturn]] void fail(const std::vector<Sighting>& sightings) const {
     std::string text = "no sentinel names the master (";
-    for (std::size_t k = 0; k < asked_.size(); ++k)
-      text += (k == 0 ? "" : "; ") + sentinels_.uri().hosts()[k].text() + ": " + asked_[k].failure();
+    for (std::size_t k = 0; k < sightings.size(); ++k)
+      text += (k == 0 ? "" : "; ") + sentinels_.uri().hosts()[k].text() + ": " + sightings[k].failure;
     throw ConnectionError(errc::connect_failed, text + ")");
   }
 
   Sentinels& sentinels_;
   TimePoint enough_;
-  std::vector<SentinelQuestion> asked_;
+  std::vector<Inquiry> asked_;
 };
 
 inline std::unique_ptr<Search> Sentinels::search(TimePoint now) { return std::make_unique<SentinelSearch>(*this, now); }

@@ -19,12 +19,9 @@
 #include "redlock/detail/counters.hpp"
 #include "redlock/detail/deadline.hpp"
 #include "redlock/detail/lease.hpp"
-#include "redlock/detail/node.hpp"
+#include "redlock/detail/make_store.hpp"
 #include "redlock/detail/notifier.hpp"
 #include "redlock/detail/process_mark.hpp"
-#include "redlock/detail/quorum_node.hpp"
-#include "redlock/detail/quorum_parts.hpp"
-#include "redlock/detail/quorum_store.hpp"
 #include "redlock/detail/service.hpp"
 #include "redlock/detail/store.hpp"
 #include "redlock/detail/token_source.hpp"
@@ -59,7 +56,7 @@ class State final : public Watchdog::Listener, public Background, public std::en
       : retry_for_(clamp(options.retry_for)),
         handoff_window_(clamp(options.handoff_window)),
         observer_(options.observer),
-        store_(make_store(nodes, options)) {}
+        store_(make_store(nodes, options, clock_, turnstile_, *this)) {}
 
   bool is_inherited() const noexcept { return mark_.is_inherited(); }
 
@@ -140,8 +137,8 @@ class State final : public Watchdog::Listener, public Background, public std::en
     if (is_news && observer_) tell_failure("quorum", name, failure);
   }
 
-  void listen(TimePoint now) noexcept override {
-    if (store_->listen(now) || asleep_) wake();
+  void listen(std::string_view name, TimePoint now) noexcept override {
+    if (store_->listen(name, now) || asleep_) wake();
   }
 
   // Says of a lease that it is lost, unless it is known already. The caller has to deliver() it or leave that to the
@@ -184,18 +181,6 @@ class State final : public Watchdog::Listener, public Background, public std::en
 
  private:
   static constexpr std::size_t most_spare = 64;
-
-  std::unique_ptr<Store> make_store(const std::vector<Settings>& nodes, const ClientOptions& options) {
-    const auto node = [&](const Settings& settings) {
-      return std::make_unique<Node>(settings, options.pool_size, turnstile_, *this);
-    };
-    if (nodes.size() == 1) return node(nodes.front());
-    std::vector<std::unique_ptr<QuorumNode>> all;
-    all.reserve(nodes.size());
-    for (const Settings& each : nodes) all.push_back(std::make_unique<QuorumNode>(node(each), each.uri.text(), clock_));
-    return std::make_unique<QuorumStore>(std::make_unique<QuorumParts>(
-        std::move(all), clock_, *this, clamp(options.node_timeout), clamp(options.restart_grace)));
-  }
 
   // For what is done as well later or not at all.
   void wake() noexcept {

@@ -53,6 +53,7 @@ struct Request {
   std::int64_t client_id = 0;         // take_back: the connection that broke; 0: none; negative: not known
   RunId server = {};                  // take_back: which start of the server that connection was to
   std::chrono::nanoseconds answer_within{0};  // once it is written; 0: command_timeout
+  bool asking = false;                        // of a cluster: the slot is on its way to this server
   unsigned replicas = 0;                      // acquire, renew: yes only once so many acknowledged it
 };
 
@@ -86,6 +87,19 @@ struct Leftover {
   TimePoint keep_until = {};    // of a release with hold_at_least: until when the name stays taken
   std::string queue_key = {}, place = {};  // of a fair lock
 
+  // Of a command that was written on `session`.
+  static Leftover of(const Request& request, const Session& session, TimePoint now) {
+    Leftover leftover;
+    leftover.name = request.name;
+    leftover.token = request.token;
+    leftover.client_id = session.client_id() != 0 ? session.client_id() : -1;
+    leftover.server = session.run_id();
+    leftover.until = now + request.ttl + std::chrono::minutes(1);  // a minute for a server that is stopped now
+    if (request.keep.count() > 0) leftover.keep_until = now + request.keep;
+    leftover.queue_key = request.queue_key;
+    return leftover;
+  }
+
   Request take_back(TimePoint now) const {
     const auto keep =
         std::chrono::ceil<std::chrono::milliseconds>((std::max)(keep_until - now, TimePoint::duration(0)));
@@ -116,6 +130,7 @@ struct Answer {
   TimePoint up_since = never;  // when that was, or later; `never`: not known
   bool split = false;          // acquire: several got a part of a quorum, and nobody enough
   Failure failure = {};
+  std::string redirect = {};              // failed: "MOVED …" or "ASK …", of a cluster
   bool reused = false;                    // the connection had carried commands before
   bool crowded = false;                   // failed: no connection of ours became free in time
   bool repeated = false;                  // the same request was sent before, without an answer
@@ -188,8 +203,9 @@ class Store {
   // Whether the service has to be woken for answers to what was posted.
   virtual bool owes() noexcept { return false; }
 
-  // Hears of changes for a while from `now` on. True: the service has to be woken for it.
-  virtual bool listen(TimePoint /*now*/) noexcept { return false; }
+  // Hears of changes of `name` for a while from `now` on. True: the service has to be woken for it.
+  virtual bool listen(std::string_view /*name*/, TimePoint /*now*/) noexcept { return false; }
+
   // Whether a name is kept by one server alone, which can keep its waiters' queue, and may have replicas.
   virtual bool is_kept_by_one() const noexcept { return true; }
 
