@@ -59,8 +59,8 @@ struct Sighting {
 };
 
 // The sentinels of one master. All are asked at once, and the newest configuration that any of them knows of counts: one
-// that is cut off together with the old master still names that one. Once most of them have answered, a failover that has
-// taken place is known to one of those, since most of them had to agree to it.
+// that is cut off together with the old master still names that one. When most of them have answered, the others have a
+// moment more: a failover is known first to the one that led it.
 // https://redis.io/docs/latest/develop/reference/sentinel-clients/
 //
 // Thread safety: all members.
@@ -123,11 +123,14 @@ class SentinelSearch final : public Search {
       sightings.push_back(each.is_answered() ? Sighting::of(each.reply(0), each.reply(1), sentinels_.uri().master())
                                              : Sighting{.failure = each.failure()});
     }
-    if (now >= enough_) enough_ = never;
+    if (now >= enough_) {
+      is_late_ = true;
+      enough_ = never;
+    }
     const auto seen = static_cast<std::size_t>(std::count_if(
         sightings.begin(), sightings.end(), [](const Sighting& each) { return each.master.has_value(); }));
-    const bool is_enough = seen > asked_.size() / 2 || (seen > 0 && enough_ == never);
-    if (!all_done && !is_enough) return nullptr;
+    if (seen > asked_.size() / 2 && !is_late_) enough_ = (std::min)(enough_, now + moment);
+    if (!all_done && !(is_late_ && seen > 0)) return nullptr;
     if (seen == 0) fail(sightings);
     return sentinels_.server(newest(sightings));
   }
@@ -139,8 +142,8 @@ class SentinelSearch final : public Search {
   }
 
  private:
-  // For those that hang, once another has answered.
-  static constexpr std::chrono::milliseconds short_time{200};
+  // For those that hang: once another has answered, and once most have.
+  static constexpr std::chrono::milliseconds short_time{200}, moment{20};
 
   static const HostPort& newest(const std::vector<Sighting>& sightings) {
     const Sighting* best = nullptr;
@@ -158,7 +161,8 @@ class SentinelSearch final : public Search {
   }
 
   Sentinels& sentinels_;
-  TimePoint enough_;
+  TimePoint enough_;  // when what has been seen by then counts
+  bool is_late_ = false;
   std::vector<Inquiry> asked_;
 };
 
