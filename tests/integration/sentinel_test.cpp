@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 #include <redlock/redlock.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "support/eventually.hpp"
 #include "support/fake_server.hpp"
@@ -192,6 +195,58 @@ TEST(SentinelFailover, ByCommandIsFollowed) {
   EXPECT_EQ(next.get("second"), second.token().text());
   EXPECT_TRUE(lock.renew());
   EXPECT_EQ(lock.unlock(), UnlockResult::released);
+}
+
+// The old master is cut off from its replica and from the sentinels, but one of them, who still names it, and a client.
+class Partition : public ::testing::Test {
+ protected:
+  Partition() {
+    EXPECT_TRUE(eventually([this] { return old.command({"WAIT", "1", "1"}).integer == 1; }, 60s));
+    for (int i = 0; i < 3; ++i) sentinels.push_back(std::make_unique<Sentinel>("127.0.0.1", link.port(), 2));
+    const auto is_ready = [](const auto& sentinel) {
+      return sentinel->about_master("num-slaves") == "1" && sentinel->about_master("num-other-sentinels") == "2";
+    };
+    EXPECT_TRUE(eventually([&] { return std::all_of(sentinels.begin(), sentinels.end(), is_ready); }, 60s, 20ms));
+  }
+  Client inside() { return Client{"redis+sentinel://" + address(cut_off) + "/mymaster"}; }
+  Client outside() {
+    std::string uri = "redis+sentinel://";
+    for (const auto& each : sentinels) uri += (each == sentinels.front() ? "" : ",") + each->host_port();
+    return Client{uri + "/mymaster"};
+  }
+
+  RedisServer old{{"--repl-diskless-sync-delay", "0"}};
+  FaultProxy link{old};
+  RedisServer next{{"--replicaof", "127.0.0.1 " + std::to_string(link.port())}};
+  std::vector<std::unique_ptr<Sentinel>> sentinels;
+  FakeServer cut_off{naming(old.port(), "0")};
+};
+
+TEST_F(Partition, LetsTwoHoldALockThatNoReplicaHas) {
+  Client client = inside(), other = outside();
+  link.swallow(Direction::both);
+  const Lock lock{client, "name", 20s, {.ttl = 1min}};
+  EXPECT_TRUE(lock);
+  EXPECT_TRUE(Lock(other, "name", 1min)) << "from the new master";
+  EXPECT_TRUE(lock.owns_lock()) << "on the old one";
+}
+
+TEST_F(Partition, EndsALockWithReplicasBeforeAnybodyElseGetsIt) {
+  Client client = inside(), other = outside();
+  std::atomic<bool> acquired = false, was_held = false;
+  Lock lock{client, "name", 20s, {.ttl = 3s, .replicas = 1}};
+  ASSERT_TRUE(lock);
+  link.swallow(Direction::both);
+  std::thread waiter([&] {
+    const Lock second{other, "name", 1min, {.ttl = 1min}};
+    was_held = lock.owns_lock();
+    acquired = second.owns_lock();
+  });
+  waiter.join();
+  EXPECT_TRUE(acquired);
+  EXPECT_FALSE(was_held);
+  EXPECT_THROW((void)Lock(client, "another", std::try_to_lock, {.ttl = 300ms, .replicas = 1}), ServerError)
+      << "no more there";
 }
 
 // A server that turns into a replica unseen by the sentinels, and keeps its connections.

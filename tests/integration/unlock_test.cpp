@@ -569,5 +569,23 @@ TEST(UnlockScripts, AServerWithoutClientAndInfoIsNoObstacle) {
   EXPECT_FALSE(server.exists("bare"));
 }
 
+// As managed Redis and proxies do it.
+TEST(UnlockScripts, CommandsThatAreUnknownToTheServerAreDoneWithout) {
+  std::vector<std::string> without;
+  for (const char* command : {"CLIENT", "CONFIG", "SCRIPT", "SUBSCRIBE", "HELLO", "INFO"})
+    without.insert(without.end(), {"--rename-command", command, ""});
+  RedisServer server{without};
+  Client client{server.uri()}, other{server.uri()};
+  for (const bool fair : {false, true}) {
+    Lock lock{client, "name", {.ttl = 600ms, .fencing = true, .fair = fair}};
+    EXPECT_TRUE(eventually([&] { return lock.renew(); }, generous));
+    EXPECT_FALSE(Lock(other, "name", 50ms));
+    std::thread waiter([&] { EXPECT_TRUE(Lock(other, "name", generous, {.fair = fair})); });
+    EXPECT_TRUE(eventually([&] { return other.stats().wakeups == Wakeups::polling; }, generous));
+    EXPECT_EQ(lock.unlock(), UnlockResult::released);
+    waiter.join();
+  }
+}
+
 }  // namespace
 }  // namespace redlock::testing::unlock_test
