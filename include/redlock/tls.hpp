@@ -127,8 +127,8 @@ class TlsChannel final : public Transport::Channel {
     if (!open()) return text;
     std::array<char, std::size_t{16} * 1024> record;  // NOLINT(*-member-init): written by OpenSSL
     int result = 1;
+    ::ERR_clear_error();
     for (std::size_t length = 0; result == 1; text.append(record.data(), length)) {
-      ::ERR_clear_error();
       length = 0;
       result = ::SSL_read_ex(tls_.get(), record.data(), record.size(), &length);
     }

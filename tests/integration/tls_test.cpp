@@ -206,8 +206,17 @@ TEST(Tls, CarriesLargeNames) {
   EXPECT_TRUE(server->exists(name));
   EXPECT_TRUE(lock.renew());
   EXPECT_EQ(lock.unlock(), UnlockResult::released);
+}
+
+TEST(Tls, WaitsForASocketThatTakesNoMore) {
+  TlsServer server;
   Connection connection{Uri(server.uri()), over_tls()};
-  const std::string large(std::size_t{3} << 20U, 'x');  // more than a socket takes at once
+  const std::string large(std::size_t{16} << 20U, 'x');
+  server->pause();
+  std::jthread resumes([&] {
+    std::this_thread::sleep_for(200ms);
+    server->resume();
+  });
   EXPECT_EQ(connection.command("ECHO", large).as_string(), large);
 }
 
@@ -443,15 +452,25 @@ TEST(TlsReconnect, AfterTheServerClosedWhatWasIdleIsUnnoticed) {
   EXPECT_EQ(client.stats().failed, 0U) << "a closed connection was found out by a lost command";
 }
 
+// Beyond a second an idle connection is looked at before it is used.
+void expect_used_again(Client& client, const std::function<void()>& meanwhile) {
+  Lock lock{client, "name", std::defer_lock, held_long};
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_TRUE(lock.try_lock());
+    EXPECT_EQ(lock.unlock(), UnlockResult::released);
+    meanwhile();
+    std::this_thread::sleep_for(1100ms);
+  }
+  EXPECT_TRUE(lock.try_lock());
+  EXPECT_EQ(lock.unlock(), UnlockResult::released);
+  EXPECT_EQ(client.stats().failed, 0U) << "a closed connection was found out by a lost command";
+}
+
 TEST(TlsIdle, ConnectionIsUsedAgain) {
   TlsServer server;
   FaultProxy proxy{"127.0.0.1", server.port()};
   Client client{address(proxy), over_tls()};
-  for (int round = 0; round < 3; ++round) {
-    EXPECT_FALSE(client.holder("name"));
-    std::this_thread::sleep_for(1100ms);  // beyond a second an idle connection is looked at before it is used
-  }
-  EXPECT_FALSE(client.holder("name"));
+  expect_used_again(client, [] {});
   EXPECT_EQ(proxy.accepted(), 1U);
 }
 
@@ -459,19 +478,16 @@ TEST(TlsIdle, ConnectionIsUsedAgainAlsoAfterTlsSpokeForItself) {
   RedisServer server;
   TlsFront front{localhost(), server.host(), server.port()};
   Client client{address("localhost", front.port()), over_tls()};
-  for (int round = 0; round < 3; ++round) {
-    EXPECT_FALSE(client.holder("name"));
-    front.speak_up();
-    std::this_thread::sleep_for(1100ms);
-  }
-  EXPECT_FALSE(client.holder("name"));
+  expect_used_again(client, [&] { front.speak_up(); });
   EXPECT_EQ(front.accepted(), 1U);
+}
 
-  front.speak_up_and_close();
-  std::this_thread::sleep_for(1100ms);
-  EXPECT_FALSE(client.holder("name"));
-  EXPECT_EQ(front.accepted(), 2U);
-  EXPECT_EQ(client.stats().failed, 0U) << "behind a ticket the end was not seen";
+TEST(TlsIdle, ConnectionThatWasClosedIsFoundOutAlsoAfterTlsSpokeForItself) {
+  RedisServer server;
+  TlsFront front{localhost(), server.host(), server.port()};
+  Client client{address("localhost", front.port()), over_tls()};
+  expect_used_again(client, [&] { front.speak_up_and_close(); });
+  EXPECT_EQ(front.accepted(), 4U);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -494,7 +510,7 @@ Outcome connecting_in_time(const std::string& uri, std::shared_ptr<const Transpo
   return best;
 }
 
-// try_lock_for() keeps its time, and lock() what it may take at a failure.
+// connect_timeout is far away.
 void expect_waits_end_in_time(const std::string& uri, const std::shared_ptr<const Transport>& transport) {
   Client client{uri, {.connect_timeout = 20s, .command_timeout = 20s, .transport = transport}};
   Lock lock{client, "name", std::defer_lock};
@@ -503,7 +519,6 @@ void expect_waits_end_in_time(const std::string& uri, const std::shared_ptr<cons
     Outcome outcome = outcome_of([&] { EXPECT_FALSE(lock.try_lock_for(300ms)); });
     EXPECT_TRUE(outcome.error.has_value());
     EXPECT_FALSE(holds(outcome.what, "(null)")) << outcome.what;
-    EXPECT_GE(outcome.took, 300ms);
     if (outcome.took < best.took) best = std::move(outcome);
   }
   EXPECT_LE(best.took, 500ms);
@@ -588,7 +603,7 @@ std::string program(const std::string& name) { return std::string(REDLOCK_TEST_P
 
 TEST(TlsProcess, MayEndWhileConnectionsAreInUse) {
   TlsServer server;
-  for (int round = 0; round < 5; ++round) {
+  for (int round = 0; round < 15; ++round) {
     auto process = Process::exec({program("tls_exit"), server.uri(), certificates().ca()});
     EXPECT_EQ(process.wait(60s), (ExitStatus{true, 0, 0}));
   }
