@@ -3,14 +3,11 @@ Finds hiredis, wherever `#include <hiredis/hiredis.h>` can be made to work. Used
 configuration. Gives:
 
   redlock::hiredis              the include directory that has hiredis/hiredis.h, and the library
-  redlock::hiredis_ssl          the same for hiredis/hiredis_ssl.h; only where RedlockHiredis_ssl_FOUND
 
 Tried in this order: hiredis' own CMake package (hiredis::hiredis), pkg-config, a plain search. pkg-config serves as a
 hint only: up to 1.0 its include directory is .../include/hiredis, one level too deep. CMAKE_PREFIX_PATH is honoured by
 all three. The names are redlock's own because a second definition of hiredis::hiredis would break hiredis' package.
 ]]
-
-set(RedlockHiredis_ssl_FOUND FALSE)
 
 find_package(hiredis CONFIG QUIET)
 if(TARGET hiredis::hiredis)
@@ -22,10 +19,6 @@ if(TARGET hiredis::hiredis)
   find_path(RedlockHiredis_INCLUDE_DIR hiredis/hiredis.h
             HINTS ${RedlockHiredis_package_dirs} ${RedlockHiredis_parents})
   set(RedlockHiredis_LIBRARY hiredis::hiredis)
-  find_package(hiredis_ssl CONFIG QUIET)
-  if(TARGET hiredis::hiredis_ssl)
-    set(RedlockHiredis_SSL_LIBRARY hiredis::hiredis_ssl)
-  endif()
 else()
   find_package(PkgConfig QUIET)
   if(PkgConfig_FOUND)
@@ -35,13 +28,8 @@ else()
   find_path(RedlockHiredis_INCLUDE_DIR hiredis/hiredis.h
             HINTS ${RedlockHiredis_PC_INCLUDE_DIRS} ${RedlockHiredis_parents} ${RedlockHiredis_PC_INCLUDEDIR})
   find_library(RedlockHiredis_LIBRARY hiredis HINTS ${RedlockHiredis_PC_LIBRARY_DIRS} ${RedlockHiredis_PC_LIBDIR})
-  if(RedlockHiredis_LIBRARY)
-    # Only from beside the library that was found: two versions of hiredis must not be mixed.
-    cmake_path(GET RedlockHiredis_LIBRARY PARENT_PATH RedlockHiredis_library_dir)
-    find_library(RedlockHiredis_SSL_LIBRARY hiredis_ssl PATHS ${RedlockHiredis_library_dir} NO_DEFAULT_PATH)
-  endif()
 endif()
-mark_as_advanced(RedlockHiredis_INCLUDE_DIR RedlockHiredis_LIBRARY RedlockHiredis_SSL_LIBRARY)
+mark_as_advanced(RedlockHiredis_INCLUDE_DIR RedlockHiredis_LIBRARY)
 
 if(RedlockHiredis_INCLUDE_DIR)
   file(STRINGS "${RedlockHiredis_INCLUDE_DIR}/hiredis/hiredis.h" RedlockHiredis_VERSION
@@ -60,12 +48,4 @@ if(RedlockHiredis_FOUND AND NOT TARGET redlock::hiredis)
   add_library(redlock::hiredis INTERFACE IMPORTED)
   target_include_directories(redlock::hiredis INTERFACE "${RedlockHiredis_INCLUDE_DIR}")
   target_link_libraries(redlock::hiredis INTERFACE "${RedlockHiredis_LIBRARY}")
-endif()
-if(RedlockHiredis_FOUND AND RedlockHiredis_SSL_LIBRARY
-   AND EXISTS "${RedlockHiredis_INCLUDE_DIR}/hiredis/hiredis_ssl.h")
-  set(RedlockHiredis_ssl_FOUND TRUE)
-  if(NOT TARGET redlock::hiredis_ssl)
-    add_library(redlock::hiredis_ssl INTERFACE IMPORTED)
-    target_link_libraries(redlock::hiredis_ssl INTERFACE "${RedlockHiredis_SSL_LIBRARY}" redlock::hiredis)
-  endif()
 endif()

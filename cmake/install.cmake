@@ -4,18 +4,20 @@ include(GNUInstallDirs)
 set(package_dir ${CMAKE_INSTALL_DATADIR}/cmake/redlock)
 set(pkgconfig_dir ${CMAKE_INSTALL_DATADIR}/pkgconfig)
 
-install(TARGETS ${redlock_targets} EXPORT redlockTargets FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(TARGETS redlock EXPORT redlockTargets FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT redlockTargets NAMESPACE redlock:: DESTINATION ${package_dir})
+install(FILES ${tls_header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/redlock)
 
 configure_package_config_file(cmake/redlockConfig.cmake.in redlockConfig.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(redlockConfigVersion.cmake COMPATIBILITY SameMajorVersion ARCH_INDEPENDENT)
 
-# Relative to the folder of redlock.pc, so that the installed tree may be moved.
+# Relative to the folder of the .pc files, so that the installed tree may be moved.
 file(RELATIVE_PATH pc_prefix ${CMAKE_INSTALL_FULL_DATADIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 file(RELATIVE_PATH pc_includedir ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_INCLUDEDIR})
 configure_file(cmake/redlock.pc.in redlock.pc @ONLY)
+configure_file(cmake/redlock-tls.pc.in redlock-tls.pc @ONLY)
 
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/redlockConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/redlockConfigVersion.cmake
               cmake/FindRedlockHiredis.cmake
         DESTINATION ${package_dir})
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/redlock.pc DESTINATION ${pkgconfig_dir})
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/redlock.pc ${CMAKE_CURRENT_BINARY_DIR}/redlock-tls.pc DESTINATION ${pkgconfig_dir})

@@ -113,8 +113,8 @@ std::vector<std::string> RedisServer::arguments() const {
   return all;
 }
 
-std::optional<std::string> RedisServer::password() const {
-  const auto option = std::find(extra_args_.begin(), extra_args_.end(), "--requirepass");
+std::optional<std::string> RedisServer::option(const std::string& name) const {
+  const auto option = std::find(extra_args_.begin(), extra_args_.end(), name);
   if (option == extra_args_.end() || option + 1 == extra_args_.end()) return std::nullopt;
   return *(option + 1);
 }
@@ -194,14 +194,15 @@ bool RedisServer::is_unseen(const std::string& address) {
 
 Control RedisServer::authenticated() {
   const auto open = [this] {
+    if (option("--port") == "0") return Control{socket_path()};  // whoever has the port by now is a stranger
     try {
       return Control{host_, port_};
     } catch (const ControlError&) {
-      return Control{socket_path()};  // a server that was told to serve TLS or Unix sockets only
+      return Control{socket_path()};  // a server that does not listen there, or not yet
     }
   };
   auto control = open();
-  if (const auto secret = password()) control.command({"AUTH", *secret});
+  if (const auto secret = option("--requirepass")) control.command({"AUTH", *secret});
   return control;
 }
 

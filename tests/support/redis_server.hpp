@@ -82,7 +82,7 @@ class RedisServer {
   bool launch();
   bool answers() const;
   std::vector<std::string> arguments() const;
-  std::optional<std::string> password() const;
+  std::optional<std::string> option(const std::string& name) const;
   Control authenticated();
 
   const TempFolder folder_;

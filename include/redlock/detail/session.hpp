@@ -85,12 +85,7 @@ class Session {
   void advance(TimePoint now) {
     if (ready_) return;
     if (!socket_ && !connect(now)) return;
-    if (channel_ && !introduced_) {
-      receive();
-      const bool is_open = channel_->open();
-      flush();
-      if (!is_open) return in_time(now, "the server accepts connections but does not complete a TLS handshake");
-    }
+    if (channel_ && !introduced_ && !agree(now)) return;
     if (!std::exchange(introduced_, true)) greeting_.write(exchange_, settings(), server_ != endpoint_);
     flush();
     receive();
@@ -109,7 +104,7 @@ class Session {
     }
     if (!channel_) return;
     encoded_ += channel_->to_network();
-    encoded_.erase(0, socket_.send(encoded_));
+    if (!encoded_.empty()) encoded_.erase(0, socket_.send(encoded_));
   }
   bool has_unsent() const noexcept { return !exchange_.unsent().empty() || !encoded_.empty(); }
 
@@ -145,7 +140,7 @@ class Session {
     if (!channel_) return false;
     try {
       receive();  // a channel may have had something to say of its own
-      return exchange_.is_even();
+      return exchange_.is_even() && socket_.is_quiet();
     } catch (const std::exception&) {
       return false;
     }
@@ -191,6 +186,28 @@ class Session {
     deadline_ = now + endpoint_->settings().connect_timeout;
     server_ = endpoint_;
     if (Locator* locator = endpoint_->locator()) search_ = locator->search(now);
+  }
+
+  // False: the channel has not come to terms with the server yet.
+  bool agree(TimePoint now) {
+    try {
+      receive();
+      if (channel_->open()) return true;  // what it has left to say goes out together with the greeting
+    } catch (const ConnectionError&) {
+      say_why();
+      throw;
+    }
+    flush();
+    in_time(now, "the server accepts connections but does not complete a TLS handshake");
+    return false;
+  }
+
+  // To a server that may be gone: the channel's last words, which say what it does not like.
+  void say_why() noexcept {
+    try {
+      flush();
+    } catch (const std::exception&) {  // NOLINT(*-empty-catch): the failure itself is what counts
+    }
   }
 
   void in_time(TimePoint now, const char* what_else) const {
