@@ -1,5 +1,5 @@
-# Sourced by tests/run, examples/run, bench/run and .ci/run. `need PACKAGE...` (Debian's names) installs what is missing.
-# No system service is started or stopped.
+# Sourced by tests/run, tests/compat/run, examples/run, bench/run and .ci/run. `need PACKAGE...` (Debian's names)
+# installs what is missing. No system service is started or stopped.
 
 redlock_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -18,9 +18,11 @@ redlock_has_redis_server() {
 
 redlock_has() {
   case $1 in
-    g++ | clang-tidy | clang-format | cmake | pkg-config | python3 | git | spin | openssl) command -v "$1" >/dev/null ;;
+    g++ | clang-tidy | clang-format | cmake | make | pkg-config) command -v "$1" >/dev/null ;;
+    git | npm | openssl | python3 | spin) command -v "$1" >/dev/null ;;
     clang) command -v clang++ >/dev/null ;;
     ninja-build) command -v ninja >/dev/null ;;
+    nodejs) command -v node >/dev/null ;;
     redis-server) redlock_has_redis_server ;;
     libhiredis-dev) redlock_has_header hiredis/hiredis.h || pkg-config --exists hiredis 2>/dev/null ;;
     libssl-dev) redlock_has_header openssl/ssl.h ;;

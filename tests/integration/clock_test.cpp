@@ -206,12 +206,17 @@ TEST(ServerClock, ThatJumpsBackKeepsALock) {
   EXPECT_GT(Lock(client, "name", generous, {.fencing = true}).fencing_token(), first);
 }
 
-// One node of three: its clock takes the lock from nobody and gives it to nobody.
+// One node of three that all granted it: its clock takes the lock from nobody and gives it to nobody.
 TEST(ServerClock, OfOneNodeOfAQuorumMayJump) {
   JumpingServer jumping;
   RedisServer second, third;
   const Quorum nodes{jumping.server.uri(), second.uri(), third.uri()};
   Client client{nodes, {.restart_grace = 0ms}}, other{nodes, {.restart_grace = 0ms}};
+  const auto is_on_all = [&](const std::optional<std::string>& token) {
+    return eventually([&] {
+      return jumping.server.get("name") == token && second.get("name") == token && third.get("name") == token;
+    });
+  };
   std::optional<FencingToken> last;
   for (const auto ahead : {1h, 0h, 2h}) {
     Lock lock{client, "name", generous, {.ttl = 600ms, .fencing = true}};
@@ -220,6 +225,7 @@ TEST(ServerClock, OfOneNodeOfAQuorumMayJump) {
       EXPECT_GT(lock.fencing_token(), *last);
     }
     last = lock.fencing_token();
+    ASSERT_TRUE(is_on_all(std::string(lock.token().text()))) << "the caller returns with two, of which one jumps";
     jumping.jump(ahead);
     const auto renewed = client.stats().renewed;
     EXPECT_TRUE(eventually(
@@ -230,6 +236,7 @@ TEST(ServerClock, OfOneNodeOfAQuorumMayJump) {
         generous, 20ms));
     EXPECT_TRUE(lock.owns_lock());
     EXPECT_EQ(lock.unlock(), UnlockResult::released);
+    ASSERT_TRUE(is_on_all(std::nullopt));
   }
 }
 

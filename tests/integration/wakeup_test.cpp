@@ -138,30 +138,6 @@ TEST(Wakeup, WithAFencingToken) {
   EXPECT_LT(waiter.got_after(begin), woken);
 }
 
-TEST(Wakeup, ByAReleaseOfRedisPy) {
-  if (Process::exec({"/usr/bin/python3", "-c", "import redis.lock"}).wait(30s) != ExitStatus{true, 0, 0})
-    GTEST_SKIP() << "python3-redis is not installed";
-  RedisServer server;
-  Client client{server.uri(), patient};
-  auto holder = Process::exec({"/usr/bin/python3", "-c",
-                               "import redis, redis.lock, time\n"
-                               "r = redis.Redis(port=" +
-                                   std::to_string(server.port()) +
-                                   ")\n"
-                                   "lock = redis.lock.Lock(r, 'name', timeout=600)\n"
-                                   "assert lock.acquire()\n"
-                                   "print('held', flush=True)\n"
-                                   "while not r.exists('go'): time.sleep(0.001)\n"
-                                   "lock.release()\n"
-                                   "print('released', flush=True)\n"});
-  ASSERT_EQ(holder.read_line(30s), "held");
-  Waiter waiter{client};
-  ASSERT_TRUE(registered(server, 0));
-  server.command({"SET", "go", "1"});
-  ASSERT_EQ(holder.read_line(30s), "released");
-  EXPECT_LT(waiter.got_after(std::chrono::steady_clock::now()), 500ms);
-}
-
 // ---------------------------------------------------------------------------------------------------------------------
 // what gets lost
 

@@ -4,11 +4,13 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <mutex>
@@ -18,6 +20,7 @@
 #include <utility>
 
 #include "eventually.hpp"
+#include "net.hpp"
 #include "poll_thread.hpp"
 #include "quiet.hpp"
 
@@ -132,6 +135,19 @@ Process Process::fork(const std::function<int()>& body) {
 }
 
 Process Process::exec(const std::vector<std::string>& argv, const std::map<std::string, std::string>& environment) {
+  return exec(argv, environment, Fd{}, Fd{});
+}
+
+Process Process::exec_with_input(const std::vector<std::string>& argv,
+                                 const std::map<std::string, std::string>& environment) {
+  int ends[2];
+  // A socket, because a write to a pipe that nobody reads raises SIGPIPE.
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) fail("socketpair");
+  return exec(argv, environment, Fd{ends[0]}, Fd{ends[1]});
+}
+
+Process Process::exec(const std::vector<std::string>& argv, const std::map<std::string, std::string>& environment,
+                      Fd child_in, Fd in) {
   auto words = argv;
   auto variables = merged(environment);
   const auto arguments = pointers(words);
@@ -143,6 +159,7 @@ Process Process::exec(const std::vector<std::string>& argv, const std::map<std::
     pid = ::fork();
     if (pid != 0) return;
     become_child(parent, pipe);
+    if (child_in) ::dup2(child_in.get(), STDIN_FILENO);
     ::execvpe(arguments[0], arguments.data(), settings.data());
     ::_exit(127);
   };
@@ -152,12 +169,13 @@ Process Process::exec(const std::vector<std::string>& argv, const std::map<std::
     lasting_thread().call(spawn);
   }
   if (pid < 0) fail("fork");
-  return Process{pid, std::move(pipe.read)};
+  return Process{pid, std::move(pipe.read), std::move(in)};
 }
 
 Process::Process(Process&& other) noexcept
     : pid_{std::exchange(other.pid_, -1)},
       out_{std::move(other.out_)},
+      in_{std::move(other.in_)},
       output_{std::move(other.output_)},
       next_line_{other.next_line_},
       status_{other.status_} {}
@@ -166,6 +184,10 @@ Process::~Process() {
   if (pid_ < 0 || status_) return;
   ::kill(pid_, SIGKILL);
   reap(0);
+}
+
+void Process::write_line(std::string_view line) {
+  send_all(in_.get(), std::string{line} + '\n', std::chrono::steady_clock::now() + std::chrono::seconds{10});
 }
 
 std::optional<std::string> Process::read_line(std::chrono::milliseconds limit) {

@@ -29,7 +29,7 @@ struct ExitStatus {
 /// "exit code 1" or "signal 9", for the messages of failed tests.
 std::ostream& operator<<(std::ostream& out, const ExitStatus& status);
 
-/// A child process whose standard output can be read. It dies with the test, also when that is killed.
+/// A child process whose standard output can be read, and standard input written. It dies with the test, also when that is killed.
 ///
 /// *Thread safety:* one thread at a time. *Lifetime:* the destructor kills the child and reaps it; it must not run in
 /// another process.
@@ -50,11 +50,18 @@ class Process {
   [[nodiscard]] static Process exec(const std::vector<std::string>& argv,
                                     const std::map<std::string, std::string>& environment = {});
 
+  /// The same, with a standard input of its own, for write_line(); else a child has that of this process.
+  [[nodiscard]] static Process exec_with_input(const std::vector<std::string>& argv,
+                                               const std::map<std::string, std::string>& environment = {});
+
   Process(Process&& other) noexcept;
   Process& operator=(Process&&) = delete;
   ~Process();
 
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
+
+  /// Writes `line` and a line end. Throws std::system_error when nobody reads them.
+  void write_line(std::string_view line);
 
   /// The next line of the child's output without its end; nullopt if none comes in time or the output has ended.
   [[nodiscard]] std::optional<std::string> read_line(std::chrono::milliseconds limit = std::chrono::seconds{10});
@@ -71,12 +78,15 @@ class Process {
   [[nodiscard]] std::optional<ExitStatus> wait(std::chrono::milliseconds limit = std::chrono::seconds{10});
 
  private:
-  Process(pid_t pid, Fd out) noexcept : pid_{pid}, out_{std::move(out)} {}
+  Process(pid_t pid, Fd out, Fd in = {}) noexcept : pid_{pid}, out_{std::move(out)}, in_{std::move(in)} {}
+  static Process exec(const std::vector<std::string>& argv, const std::map<std::string, std::string>& environment,
+                      Fd child_in, Fd in);
   bool reap(int options);
   void read_available();
 
   pid_t pid_;
   Fd out_;
+  Fd in_;
   std::string output_;
   std::size_t next_line_ = 0;
   std::optional<ExitStatus> status_;

@@ -113,6 +113,14 @@ TEST(ProcessTest, ExecPassesArgumentsAndEnvironment) {
   EXPECT_EQ(Process::exec({"/no/such/program"}).wait(), (ExitStatus{true, 127, 0}));
 }
 
+TEST(ProcessTest, AnswersWhatIsWritten) {
+  auto child = Process::exec_with_input({"sh", "-c", "while read -r line; do echo \"heard $line\"; exit 3; done"});
+  child.write_line("a b");
+  EXPECT_EQ(child.read_line(), "heard a b");
+  EXPECT_EQ(child.wait(), (ExitStatus{true, 3, 0}));
+  EXPECT_THROW(child.write_line("c"), std::system_error);
+}
+
 TEST(ProcessTest, MoreOutputThanAPipeHolds) {
   auto child = Process::exec({"sh", "-c", "seq 1 50000"});
   EXPECT_EQ(child.wait(), (ExitStatus{true, 0, 0}));
