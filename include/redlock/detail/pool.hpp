@@ -52,7 +52,8 @@ class Pool {
         return nullptr;
       }
     }
-    if (session && now - session->last_used() > fresh && !session->is_quiet()) session.reset();
+    const bool is_old = session && now - session->last_used() > fresh;
+    if (session && (session->is_overdue(now) || (is_old && !session->is_quiet()))) session.reset();
     if (session) return session;
     try {
       return std::make_unique<Session>(endpoint_);

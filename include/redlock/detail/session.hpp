@@ -62,6 +62,9 @@ class Session {
   }
 
   bool is_ready() const noexcept { return ready_; }
+  // Its time to become ready is over, perhaps because nobody went on with it.
+  bool is_overdue(TimePoint now) const noexcept { return !ready_ && deadline_ != TimePoint() && now >= deadline_; }
+
   // " (host:port)", where it had to be found; else empty.
   std::string found() const {
     if (server_ == nullptr || server_ == endpoint_) return {};
