@@ -306,6 +306,16 @@ TEST_F(QuorumStoreTest, what_was_not_written_when_the_caller_leaves_goes_with_on
   EXPECT_EQ(fakes[2]->submissions.back().requests.size(), 2U) << "both renewals";
 }
 
+TEST_F(QuorumStoreTest, what_an_errand_grants_too_late_does_not_vote) {
+  answers({yes(), yes(), yes()});
+  fakes[2]->crowded = true;
+  EXPECT_EQ(acquire().kind, Kind::yes);
+  fakes[2]->crowded = false;
+  pass(51ms);
+  EXPECT_EQ(voters(), Nodes(0b011));
+  EXPECT_EQ(parts->tenures.find("me")->holders, Nodes(0b111)) << "but it is released there";
+}
+
 TEST_F(QuorumStoreTest, what_was_not_written_is_forgotten_with_its_lock) {
   answers({yes(), yes(), yes()});
   fakes[2]->crowded = true;

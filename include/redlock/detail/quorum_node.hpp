@@ -23,7 +23,7 @@ struct Errand {
   Verb verb = Verb::look;
   std::string name = {}, token = {};
   std::chrono::milliseconds ttl{0}, keep{0};
-  bool votes = false;  // try_acquire: what it grants counts, as it has never been asked before
+  TimePoint votes_until = {};  // try_acquire: until when what it grants counts, as it has never been asked before
 
   Request request() const { return {.verb = verb, .name = name, .token = token, .ttl = ttl, .keep = keep}; }
 };

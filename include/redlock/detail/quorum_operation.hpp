@@ -30,8 +30,8 @@ namespace redlock::detail {
 //
 // Rules, and what they are for:
 //   - A node that restarted a moment ago has no vote: it may have forgotten who holds the lock.
-//   - Only nodes that granted the lock count for its renewal, and none that has lost it once. What such a node gets back
-//     makes the lock no safer, as somebody else may have had it there in between.
+//   - Only nodes that granted the lock within node_timeout count for its renewal, and none that has lost it once. What
+//     such a node gets back, or grants later, makes the lock no safer, as somebody else may have had it in between.
 //   - A fencing token counts when a majority of all nodes has it, or a higher one, in its counter while the lock is ours.
 class QuorumOperation final : public Operation, public Unfinished {
  public:
@@ -160,14 +160,14 @@ class QuorumOperation final : public Operation, public Unfinished {
     }
   }
 
-  void send(std::size_t i, std::size_t k, Verb verb, bool votes = false) {
+  void send(std::size_t i, std::size_t k, Verb verb, TimePoint votes_until = {}) {
     const Request& about = requests_[i];
     parts_.send(k, {.verb = verb,
                     .name = std::string(about.name),
                     .token = std::string(about.token),
                     .ttl = about.ttl,
                     .keep = about.keep,
-                    .votes = votes});
+                    .votes_until = votes_until});
   }
   void give_back(std::size_t i, std::size_t k) { send(i, k, Verb::release); }
   // Whoever lost the key of a lock that is held gets it back, for those who look there, but votes on this lock no more.
@@ -186,7 +186,7 @@ class QuorumOperation final : public Operation, public Unfinished {
   void hand_over(std::size_t i, std::size_t k) {
     const Verb verb = requests_[i].verb;
     if (is_acquisition(requests_[i])) {
-      if (answers_[i].kind == Answer::Kind::yes) send(i, k, Verb::try_acquire, true);
+      if (answers_[i].kind == Answer::Kind::yes) send(i, k, Verb::try_acquire, begun_ + node_timeout());
     } else if (verb == Verb::renew || (verb == Verb::release && may_hold(i, k))) {
       send(i, k, verb);
     }

@@ -162,7 +162,7 @@ class ErrandRunner final : public Unfinished {
       parts_.tenures.change(errand.token, [this](Tenure& tenure) { tenure.voters.reset(node_); });
     }
     if (errand.verb != Verb::try_acquire || answer.kind != Answer::Kind::yes) return;
-    const bool votes = errand.votes && !parts_.is_fresh(answer, now);
+    const bool votes = now <= errand.votes_until && !parts_.is_fresh(answer, now);
     const bool is_held = parts_.tenures.change(errand.token, [this, votes](Tenure& tenure) {
       tenure.holders.set(node_);
       if (votes) tenure.voters.set(node_);
