@@ -231,7 +231,8 @@ class TlsTransport final : public Transport {
 }  // namespace detail
 
 // TLS 1.2 or later, for ClientOptions::transport. Any number of clients may share what it gives. The files are read here,
-// once: for certificates that are replaced make another one, and another Client.
+// once: for certificates that are replaced make another one, and another Client. OpenSSL is told not to clean up at exit,
+// since connections may be in use by then; that counts only where the program has not initialised it before.
 //
 //   redlock::Client client{"rediss://redis.example", {.transport = redlock::tls({.ca = "/etc/redis/ca.pem"})}};
 //

@@ -108,6 +108,45 @@ TEST(ClusterOfThree, IsNamedToWhoTakesItForOneServer) {
   EXPECT_THROW(Connection{cluster.uri()}, std::invalid_argument);
 }
 
+TEST(ClusterOfThree, IsFoundByTheOneNodeThatIsLeft) {
+  std::string uri = "redis+cluster://127.0.0.1:1";
+  for (int port = 2; port < 8; ++port) uri += ",127.0.0.1:" + std::to_string(port);
+  uri += ",127.0.0.1:" + std::to_string(shared().server(1).port());
+  for (int i = 0; i < 20; ++i) {
+    Client client{uri};
+    EXPECT_TRUE(Lock(client, "name", std::try_to_lock));
+  }
+}
+
+// A caller's hurry says nothing about the servers.
+TEST(ClusterOfThree, IsNotSearchedForWhereCallersAreInAHurry) {
+  Client client{shared().uri(), {.pool_size = 1}};
+  (void)Lock(client, "name");
+  const auto connections = [] {
+    long long sum = 0;
+    for (std::size_t i = 0; i < 3; ++i) {
+      const std::string info = shared().server(i).command({"INFO", "stats"}).text;
+      const std::string field = "total_connections_received:";
+      sum += std::stoll(info.substr(info.find(field) + field.size()));
+    }
+    return sum;
+  };
+  const auto before = connections();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 32; ++t) {
+    threads.emplace_back([&, name = "name" + std::to_string(t)] {
+      for (int i = 0; i < 30; ++i) {
+        try {
+          (void)Lock(client, name, 1ms);
+        } catch (const Error&) {  // too late
+        }
+      }
+    });
+  }
+  for (auto& each : threads) each.join();
+  EXPECT_LT(connections() - before, 100);
+}
+
 TEST(ClusterOfThree, ThatCannotBeReachedIsAnErrorThatNamesEachNodeAsked) {
   Client client{"redis+cluster://127.0.0.1:1,127.0.0.1:2", {.retry_for = 0ms}};
   try {
@@ -167,6 +206,26 @@ TEST(ClusterResharding, KeepsAHeldLockRenewedAndOne) {
   EXPECT_TRUE(Lock(client, name, 20s));
 }
 
+// Its scripts use keys that have moved already: an error in the middle.
+TEST(ClusterResharding, LeavesNoKeyOfAFairLockForNobody) {
+  Cluster& cluster = shared();
+  const std::string name = cluster.name_at(2), slot = Cluster::slot_of(cluster.server(2), name);
+  Client client{cluster.uri()}, other{cluster.uri()};
+  std::optional<Lock> lock(std::in_place, client, name, LockOptions{.ttl = 1min, .fair = true});
+  std::thread waiter([&] { EXPECT_TRUE(Lock(other, name, 1min, {.ttl = 1min, .fair = true})); });
+  EXPECT_TRUE(eventually([&] { return other.stats().contended >= 2; }));
+  cluster.begin_migration(slot, 2, 0);
+  lock->unlock();
+  std::this_thread::sleep_for(300ms);  // what the waiter does meanwhile, it does half
+  cluster.move_keys(slot, 2, 0);
+  cluster.end_migration(slot, 0);
+  waiter.join();
+  EXPECT_TRUE(Lock(client, name, 20s)) << "nobody has it any more";
+  cluster.begin_migration(slot, 0, 2);
+  cluster.move_keys(slot, 0, 2);
+  cluster.end_migration(slot, 2);
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // failovers
 
@@ -180,12 +239,32 @@ TEST(ClusterFailover, KeepsALockThatTheReplicaHas) {
   Client other{cluster.uri(0)};
   EXPECT_THROW((void)Lock(other, name, std::try_to_lock), Error) << "unreachable is not contended";
   cluster.await_failover(1);
-  EXPECT_FALSE(Lock(other, name, 2s));
+  EXPECT_EQ(other.holder(name)->token, lock.token().text());
+  EXPECT_FALSE(Lock(other, name, std::try_to_lock));
   EXPECT_EQ(cluster.server(4).get(name), lock.token().text());
   EXPECT_TRUE(lock.owns_lock());
   EXPECT_EQ(lock.unlock(), UnlockResult::released);
   EXPECT_TRUE(Lock(other, name, 20s));
   EXPECT_EQ(losses, 0);
+}
+
+TEST(ClusterFailover, OfANodeThatHangsCostsItsOwnLocksAlone) {
+  Cluster cluster({"--cluster-replica-no-failover", "yes", "--cluster-require-full-coverage", "no"});
+  Client client{cluster.uri()};
+  std::vector<std::unique_ptr<Lock>> locks;
+  for (int i = 0; locks.size() < 1200; ++i) {
+    const std::string name = "held:" + std::to_string(i);
+    if (std::stoi(Cluster::slot_of(cluster.server(0), name)) < 5461)
+      locks.push_back(std::make_unique<Lock>(client, name, LockOptions{.ttl = 6s}));
+  }
+  std::atomic<int> losses = 0;
+  const Lock elsewhere{client, cluster.name_at(1), {.ttl = 900ms, .on_lost = [&](const LeaseLost&) { ++losses; }}};
+  cluster.server(0).pause();
+  const auto failed = client.stats().failed;
+  EXPECT_TRUE(eventually([&] { return client.stats().failed >= failed + 1200; }, 30s));
+  EXPECT_EQ(losses, 0);
+  EXPECT_TRUE(elsewhere.owns_lock());
+  cluster.server(0).resume();
 }
 
 TEST(ClusterFailover, IsOutlastedByWhoWaits) {

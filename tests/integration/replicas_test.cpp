@@ -5,9 +5,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "support/eventually.hpp"
 #include "support/fault_proxy.hpp"
@@ -58,14 +61,62 @@ TEST_F(Replicas, ThatAreTooFewAreAnErrorAndNoLock) {
             std::string::npos);
   EXPECT_TRUE(eventually([this] { return !master.exists("name"); })) << "it is given back";
   cut();
-  EXPECT_NE(failure_of(client, {.ttl = 600ms, .replicas = 1}).find("0 of 1 replicas"), std::string::npos);
-  EXPECT_TRUE(eventually([this] { return !master.exists("name"); }, 400ms)) << "before its ttl";
+  EXPECT_NE(failure_of(client, {.ttl = 1min, .replicas = 1}, 200ms).find("0 of 1 replicas"), std::string::npos);
+  EXPECT_TRUE(eventually([this] { return !master.exists("name"); })) << "before its ttl";
 }
 
 TEST_F(Replicas, AreWaitedForAtMostForAThirdOfTheTtlAndForTheWait) {
   cut();
   EXPECT_LT(elapsed([&] { (void)failure_of(client, {.ttl = 600ms, .replicas = 1}); }), 500ms);
   EXPECT_LT(elapsed([&] { (void)failure_of(client, {.ttl = 1min, .replicas = 1}, 400ms); }), 700ms);
+}
+
+TEST_F(Replicas, ThatLagAreWaitedForLongerThanForAnAnswer) {
+  Client hasty{master.uri(), {.connect_timeout = 100ms, .command_timeout = 100ms}};
+  link.hold(Direction::to_client);
+  std::thread later([&] {
+    EXPECT_TRUE(eventually([this] { return master.exists("name"); }));
+    std::this_thread::sleep_for(500ms);  // the lag under test
+    link.pass();
+  });
+  EXPECT_TRUE(Lock(hasty, "name", {.ttl = 30s, .replicas = 1}));
+  later.join();
+}
+
+// From Redis 8 on WAIT is content where nothing was written.
+TEST_F(Replicas, HaveToHaveWhatWasAdoptedToo) {
+  Lock lock{client, "name", {.ttl = 1min}};
+  const OwnerToken token = lock.release();
+  cut();
+  EXPECT_THROW((void)Lock(client, "name", std::adopt_lock, token, {.ttl = 600ms, .replicas = 1}), ServerError);
+  EXPECT_GT(master.pttl("name"), 30'000) << "not shortened";
+}
+
+TEST_F(Replicas, OfAMasterThatBecomesOneItselfAreWaitedForElsewhere) {
+  link.hold(Direction::to_client);
+  std::thread later([&] {
+    EXPECT_TRUE(eventually([this] { return master.exists("name"); }));
+    master.command({"REPLICAOF", "127.0.0.1", std::to_string(replica.port())});
+    EXPECT_TRUE(eventually([this] { return master.command({"ROLE"}).elements.front().text == "slave"; }));
+    master.command({"REPLICAOF", "NO", "ONE"});
+    link.pass();
+  });
+  EXPECT_TRUE(Lock(client, "name", 20s, {.ttl = 30s, .replicas = 1})) << "that passes";
+  later.join();
+}
+
+TEST_F(Replicas, ThatHangDoNotHoldUpRenewalsOfOthers) {
+  std::vector<std::unique_ptr<Lock>> locks;
+  for (int i = 0; i < 1200; ++i)
+    locks.push_back(
+        std::make_unique<Lock>(client, "waits:" + std::to_string(i), LockOptions{.ttl = 6s, .replicas = 1}));
+  std::atomic<int> losses = 0;
+  const Lock plain{client, "plain", {.ttl = 900ms, .on_lost = [&](const LeaseLost&) { ++losses; }}};
+  cut();
+  const auto failed = client.stats().failed;
+  EXPECT_TRUE(eventually([&] { return client.stats().failed >= failed + 1200; }));
+  EXPECT_EQ(losses, 0);
+  EXPECT_TRUE(plain.owns_lock());
 }
 
 TEST_F(Replicas, AreNotAskedForWhatIsNotGranted) {

@@ -33,7 +33,9 @@ struct Acquirer {
 
   // Empty: somebody else holds it, or `stop` (a file, or -1) became readable. Throws ConnectionError, ServerError.
   std::optional<Grant> acquire(const Wanted& wanted, Patience patience, int stop, Turnstile::Place& place) {
-    Acquisition acquisition(patience, store.patience(), clock.now());
+    // Those who wait for replicas do so for a third of the ttl, and want to hear how many there were.
+    const auto for_replicas = wanted.replicas > 0 ? wanted.ttl / 2 : std::chrono::milliseconds(0);
+    Acquisition acquisition(patience, store.patience() + for_replicas, clock.now());
     for (;;) {
       const TimePoint now = clock.now();
       const Turnstile::Role role = place.look(acquisition, now);

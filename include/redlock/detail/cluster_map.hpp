@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -30,6 +29,7 @@ struct ClusterNode {
   std::shared_ptr<Endpoint> endpoint;
   std::unique_ptr<Store> store;
   std::vector<Chore*> chores;
+  bool is_doubtful = false;  // guarded by the map's mutex: it did not answer, or says that it keeps no slots
 };
 
 // Which server of a cluster keeps which slot, as far as is known. Servers are made when they are first heard of, and
@@ -45,61 +45,71 @@ class ClusterMap {
 
   const Settings& settings() const noexcept { return cluster_; }
 
-  // Who keeps the slot; nullptr: it has to be asked for.
-  ClusterNode* owner(unsigned slot) const {
+  // Who keeps the slot; nullptr: it has to be asked for, by whoever asks for this. Of a server that is doubtful that is
+  // so ten times a second, however many want to know.
+  ClusterNode* owner_to_ask(unsigned slot, TimePoint now) {
     const std::lock_guard guard(mutex_);
-    return is_doubtful_ ? nullptr : owners_[slot];
+    ClusterNode* owner = owners_[slot];
+    if (owner == nullptr || !owner->is_doubtful || now < next_search_) return owner;
+    next_search_ = now + std::chrono::milliseconds(100);
+    return nullptr;
   }
-  // Who kept it when it was last heard of.
+  // Who kept it when it was last heard of; nullptr: never.
   ClusterNode* last_owner(unsigned slot) const {
     const std::lock_guard guard(mutex_);
     return owners_[slot];
   }
 
   // The slot is kept by another server.
-  ClusterNode& moved(unsigned slot, const HostPort& to) {
+  ClusterNode& assign(unsigned slot, const HostPort& to) {
     const std::lock_guard guard(mutex_);
     ClusterNode& owner = node(to);
+    owner.is_doubtful = false;
     owners_[slot] = &owner;
     return owner;
   }
-  ClusterNode& at(const HostPort& where) {
+  ClusterNode& node_at(const HostPort& where) {
     const std::lock_guard guard(mutex_);
     return node(where);
   }
 
-  // A server did not answer, or says that the cluster is down: whoever comes next asks anew.
-  void doubt() noexcept {
+  // It did not answer, or says that the cluster is down: whoever wants something of it asks anew.
+  void doubt(ClusterNode& node) noexcept {
     const std::lock_guard guard(mutex_);
-    is_doubtful_ = true;
+    node.is_doubtful = true;
   }
 
-  // Some servers, to be asked at once: the first that answers is enough.
+  // Whom to ask, in a random order: those that keep slots and those of the address.
   std::vector<ClusterNode*> sources() {
-    constexpr std::size_t enough = 3;
     const std::lock_guard guard(mutex_);
-    for (const HostPort& each : cluster_.uri.hosts()) node(each);
-    std::vector<ClusterNode*> all = *all_;
+    std::vector<ClusterNode*> all;
+    const auto add = [&all](ClusterNode* each) {
+      if (each != nullptr && std::find(all.begin(), all.end(), each) == all.end()) all.push_back(each);
+    };
+    for (unsigned slot = 0; slot < slot_count; ++slot) {
+      if (slot == 0 || owners_[slot] != owners_[slot - 1]) add(owners_[slot]);
+    }
+    for (const HostPort& each : cluster_.uri.hosts()) add(&node(each));
     const auto first = static_cast<std::size_t>(random_fraction() * static_cast<double>(all.size()));
     std::rotate(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(first), all.end());
-    all.resize((std::min)(all.size(), enough));
     return all;
   }
 
-  // What CLUSTER SLOTS of one of them says; error: why it does not. True in `moved`: a slot has changed hands.
-  std::string learn(const redisReply& reply, const HostPort& asked, bool& moved) {
+  // Takes over what CLUSTER SLOTS of one of them says. Returns why that cannot be; empty: it has. `has_moved`: a slot has
+  // changed hands.
+  std::string learn(const redisReply& reply, const HostPort& asked, bool& has_moved) {
     if (is_error(reply)) return std::string(text_of(reply));
     const std::lock_guard guard(mutex_);
-    Owners owners{};
+    std::vector<ClusterNode*> owners(slot_count);
     const bool is_good =
         read_slots(reply, asked.host, [this, &owners](unsigned first, unsigned last, const HostPort& master) {
           std::fill(owners.begin() + first, owners.begin() + last + 1, &node(master));
         });
     if (!is_good) return "names no slots";
     for (unsigned slot = 0; slot < slot_count; ++slot)
-      moved = moved || (owners_[slot] != nullptr && owners_[slot] != owners[slot]);
-    owners_ = owners;
-    is_doubtful_ = false;
+      has_moved = has_moved || (owners_[slot] != nullptr && owners_[slot] != owners[slot]);
+    owners_.swap(owners);
+    for (const auto& [text, each] : nodes_) each->is_doubtful = false;
     return {};
   }
 
@@ -110,11 +120,9 @@ class ClusterMap {
   }
 
  private:
-  using Owners = std::array<ClusterNode*, slot_count>;
-
   ClusterNode& node(const HostPort& where) {
-    std::unique_ptr<ClusterNode>& node = nodes_[where.text()];  // empty also where making it failed before
-    if (node) return *node;
+    const auto found = nodes_.find(where.text());
+    if (found != nodes_.end()) return *found->second;
     Settings settings = cluster_;
     settings.uri = cluster_.uri.server(where);
     auto fresh = std::make_unique<ClusterNode>();
@@ -124,9 +132,9 @@ class ClusterMap {
     fresh->store->add_chores(fresh->chores);
     auto all = std::make_shared<std::vector<ClusterNode*>>(*all_);
     all->push_back(fresh.get());
-    node = std::move(fresh);
+    ClusterNode& node = *nodes_.emplace(where.text(), std::move(fresh)).first->second;
     all_ = std::move(all);
-    return *node;
+    return node;
   }
 
   // Constant after construction.
@@ -136,51 +144,70 @@ class ClusterMap {
   mutable std::mutex mutex_;
   std::map<std::string, std::unique_ptr<ClusterNode>> nodes_;  // by their addresses
   std::shared_ptr<const std::vector<ClusterNode*>> all_ = std::make_shared<const std::vector<ClusterNode*>>();
-  Owners owners_{};
-  bool is_doubtful_ = true;
+  std::vector<ClusterNode*> owners_ = std::vector<ClusterNode*>(slot_count);
+  TimePoint next_search_;
 };
 
-// Asks some servers of a cluster who keeps what.
+// Asks servers of a cluster who keeps what: three at once, of which the first that answers is enough, then the next.
 class ClusterSearch {
  public:
-  explicit ClusterSearch(ClusterMap& map) : map_(map), asked_(map.sources()) {
-    for (ClusterNode* each : asked_)
-      inquiries_.emplace_back(each->endpoint, std::vector<Inquiry::Words>{{"CLUSTER", "SLOTS"}});
-  }
+  explicit ClusterSearch(ClusterMap& map) : map_(map), left_(map.sources()) {}
 
-  // True: the map says it, or `failure` says why it does not.
+  // True: the map says it, or failure() why it does not.
   bool advance(TimePoint now) {
-    bool all_done = true;
-    for (std::size_t k = 0; k < inquiries_.size(); ++k) {
-      Inquiry& each = inquiries_[k];
-      const bool was_done = each.is_done();
-      each.advance(now);
-      all_done = all_done && each.is_done();
-      if (was_done || !each.is_done()) continue;
-      std::string why = each.is_answered() ? map_.learn(each.reply(0), asked_[k]->where, moved_) : each.failure();
-      if (why.empty()) return true;
-      failure_ += (failure_.empty() ? "" : "; ") + asked_[k]->where.text() + ": " + why;
+    for (;;) {
+      if (asked_.empty()) {
+        if (left_.empty()) return true;
+        ask();
+      }
+      for (Asked& each : asked_) {
+        each.inquiry.advance(now);
+        if (each.inquiry.is_done() && heard(each)) return true;
+      }
+      std::erase_if(asked_, [](const Asked& each) { return each.inquiry.is_done(); });
+      if (!asked_.empty()) return false;
     }
-    if (all_done) failure_ = "no node tells where the slots are (" + failure_ + ")";
-    return all_done;
   }
 
   TimePoint watch(PollSet& files) const {
     TimePoint wake = never;
-    for (const Inquiry& each : inquiries_) wake = (std::min)(wake, each.watch(files));
+    for (const Asked& each : asked_) wake = (std::min)(wake, each.inquiry.watch(files));
     return wake;
   }
 
-  bool has_failed() const noexcept { return failure_.starts_with("no node"); }
-  const std::string& failure() const noexcept { return failure_; }
-  bool has_moved() const noexcept { return moved_; }  // a slot
+  bool has_learnt() const noexcept { return has_learnt_; }
+  bool has_moved() const noexcept { return has_moved_; }  // a slot
+  std::string failure() const {
+    std::string text = failures_;
+    for (const Asked& each : asked_) text += (text.empty() ? "" : "; ") + each.node->where.text() + ": no answer yet";
+    return "no node tells where the slots are (" + text + ")";
+  }
 
  private:
+  struct Asked {
+    ClusterNode* node;
+    Inquiry inquiry;
+  };
+
+  void ask() {
+    constexpr std::size_t at_once = 3;
+    for (; asked_.size() < at_once && !left_.empty(); left_.pop_back())
+      asked_.push_back({left_.back(), Inquiry(left_.back()->endpoint, {{"CLUSTER", "SLOTS"}})});
+  }
+
+  bool heard(const Asked& each) {
+    const std::string why = each.inquiry.is_answered() ? map_.learn(each.inquiry.reply(0), each.node->where, has_moved_)
+                                                       : each.inquiry.failure();
+    has_learnt_ = why.empty();
+    if (!has_learnt_) failures_ += (failures_.empty() ? "" : "; ") + each.node->where.text() + ": " + why;
+    return has_learnt_;
+  }
+
   ClusterMap& map_;
-  std::vector<ClusterNode*> asked_;
-  std::vector<Inquiry> inquiries_;
-  std::string failure_;
-  bool moved_ = false;
+  std::vector<ClusterNode*> left_;
+  std::vector<Asked> asked_;
+  std::string failures_;
+  bool has_learnt_ = false, has_moved_ = false;
 };
 
 }  // namespace redlock::detail

@@ -46,9 +46,8 @@ class ClusterOperation final : public Operation {
   }
 
   void abandon(TimePoint now) noexcept override {
+    deadline_ = now;
     for (Part& each : parts_) each.pending->abandon(now);
-    unsent_.clear();
-    search_.reset();
     (void)advance(now);
     end({errc::timed_out, "abandoned"}, now);
   }
@@ -101,11 +100,9 @@ class ClusterOperation final : public Operation {
     if (search_ && !search_->advance(now)) return in_time(now);
     if (search_) {
       if (search_->has_moved()) background_.moved();
-      const std::string failure = search_->has_failed() ? search_->failure() : std::string();
+      conclude(now);
       search_.reset();
-      if (!failure.empty()) return give_up({errc::connect_failed, failure}, now);
-      locate(true, now);
-    } else if (!locate(false, now)) {
+    } else if (!locate(now)) {
       search_.emplace(map_);
       has_searched_ = true;
       return send(now);
@@ -114,19 +111,27 @@ class ClusterOperation final : public Operation {
     return true;
   }
 
-  // Finds out who keeps what. False: the map has to be asked for first. `is_last`: what is still unknown fails.
-  bool locate(bool is_last, TimePoint now) {
+  // Finds out who keeps what. False: that has to be asked for first.
+  bool locate(TimePoint now) {
     for (Unsent& each : unsent_) {
-      if (each.to == nullptr) each.to = map_.owner(HashSlot::of(requests_[each.request].name));
+      if (each.to == nullptr) each.to = map_.owner_to_ask(HashSlot::of(requests_[each.request].name), now);
+      if (each.to == nullptr) return false;
     }
-    const auto is_homeless = [](const Unsent& each) { return each.to == nullptr; };
-    if (std::none_of(unsent_.begin(), unsent_.end(), is_homeless)) return true;
-    if (!is_last) return false;
-    for (const Unsent& each : unsent_) {
-      if (each.to == nullptr) fail(each.request, {errc::cluster_down, "nobody keeps the key's slot"}, now);
-    }
-    std::erase_if(unsent_, is_homeless);
     return true;
+  }
+
+  // After the search: what nobody is known to keep fails.
+  void conclude(TimePoint now) {
+    for (Unsent& each : unsent_) {
+      if (each.to == nullptr) each.to = map_.last_owner(HashSlot::of(requests_[each.request].name));
+      if (each.to != nullptr) continue;
+      if (search_->has_learnt()) {
+        fail(each.request, {errc::cluster_down, "nobody keeps the key's slot"}, now);
+      } else {
+        fail(each.request, {errc::connect_failed, search_->failure()}, now);
+      }
+    }
+    std::erase_if(unsent_, [](const Unsent& each) { return each.to == nullptr; });
   }
 
   // Those that go to the same server as the first.
@@ -152,14 +157,15 @@ class ClusterOperation final : public Operation {
       const bool is_redirected = answer.kind == Answer::Kind::failed && !answer.redirect.empty();
       if (is_redirected && now < deadline_ && hops_[i]++ < most_hops && follow(i, answer.redirect, *part.node))
         continue;
-      if (was_not_reached(answer) && now < deadline_ && !has_searched_) {
-        map_.doubt();
+      const errc code = answer.failure.code;
+      const bool is_astray = is_connection_error(code) || code == errc::cluster_down || code == errc::read_only;
+      const bool says_something = now < deadline_ && !answer.crowded;  // else the caller had no time
+      if (answer.kind == Answer::Kind::failed && (is_astray || is_redirected) && says_something) map_.doubt(*part.node);
+      if (was_not_reached(answer) && says_something && !has_searched_ && hops_[i] == 0) {
+        hops_[i] = 1;
         unsent_.push_back({i, nullptr});
         continue;
       }
-      const errc code = answer.failure.code;
-      const bool is_astray = is_connection_error(code) || code == errc::cluster_down || code == errc::read_only;
-      if (answer.kind == Answer::Kind::failed && (is_astray || is_redirected)) map_.doubt();
       if (is_redirected) answer.failure.code = errc::cluster_down;  // it goes round in circles: that may pass
       answers_[i] = std::move(answer);
       ++answered_;
@@ -168,7 +174,7 @@ class ClusterOperation final : public Operation {
 
   // There was no connection to be had, so that the command is nowhere: another server may keep the slot by now.
   static bool was_not_reached(const Answer& answer) noexcept {
-    return answer.kind == Answer::Kind::failed && answer.failure.code == errc::connect_failed &&
+    return answer.kind == Answer::Kind::failed && is_connection_error(answer.failure.code) &&
            answer.sent == TimePoint();
   }
 
@@ -178,18 +184,15 @@ class ClusterOperation final : public Operation {
     if (!redirect) return false;
     if (redirect->to.host.empty()) redirect->to.host = from.where.host;
     requests_[i].asking = !redirect->is_move;
-    ClusterNode& to = redirect->is_move ? map_.moved(redirect->slot, redirect->to) : map_.at(redirect->to);
+    ClusterNode& to = redirect->is_move ? map_.assign(redirect->slot, redirect->to) : map_.node_at(redirect->to);
     unsent_.push_back({i, &to});
     return true;
   }
 
+  // False: there is time to wait. True: what was not sent has failed.
   bool in_time(TimePoint now) {
-    return now < deadline_ ? false : give_up({errc::timed_out, "no node tells in time where the slots are"}, now);
-  }
-
-  // What was not sent fails.
-  bool give_up(const Failure& failure, TimePoint now) {
-    for (const Unsent& each : unsent_) fail(each.request, failure, now);
+    if (now < deadline_) return false;
+    for (const Unsent& each : unsent_) fail(each.request, {errc::timed_out, search_->failure()}, now);
     unsent_.clear();
     search_.reset();
     return true;
@@ -223,7 +226,7 @@ class ClusterOperation final : public Operation {
   // Where it stands.
   std::vector<Answer> answers_;
   std::size_t answered_ = 0;
-  std::vector<unsigned> hops_;  // how often each was redirected
+  std::vector<unsigned> hops_;  // how often each was sent elsewhere
   std::vector<Unsent> unsent_;
   std::optional<ClusterSearch> search_;
   bool has_searched_ = false;

@@ -123,7 +123,8 @@ class Commands {
                       {request.name, request.fence_key, request.token, NumberWord(request.ttl.count()),
                        NumberWord(request.fence_floor), NumberWord(request.fence_block)});
       case Verb::renew:
-        return script(scripts::renew, by, "1", {request.name, request.token, NumberWord(request.ttl.count())});
+        return script(request.replicas > 0 ? scripts::renew_written : scripts::renew, by, "1",
+                      {request.name, request.token, NumberWord(request.ttl.count())});
       case Verb::raise:
         return script(scripts::raise, by, "2",
                       {request.name, request.fence_key, request.token, NumberWord(request.fence_floor)});
@@ -177,6 +178,13 @@ class Commands {
 class Interpreter {
  public:
   enum class Result { done, unknown_script, queued };
+
+  // The scripts of a fair lock use keys whose names they find out, which in a cluster may be on their way elsewhere: an
+  // error between two writes. Scripts do not roll back.
+  static bool may_be_half_done(const Request& request, const redisReply& reply) noexcept {
+    return !request.queue_key.empty() && is_error(reply) && request.may_land() &&
+           text_of(reply).find("non local key") != std::string_view::npos;
+  }
 
   // Throws ConnectionError (protocol_error) for a reply that this command never has.
   static Result take(const Request& request, Owed::Part part, const redisReply& reply, Answer& answer) {

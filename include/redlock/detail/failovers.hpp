@@ -2,67 +2,96 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstddef>
 #include <exception>
 #include <functional>
-#include <optional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "redlock/detail/backoff.hpp"
 #include "redlock/detail/chore.hpp"
 #include "redlock/detail/clock.hpp"
+#include "redlock/detail/endpoint.hpp"
 #include "redlock/detail/hiredis.hpp"
 #include "redlock/detail/random.hpp"
 #include "redlock/detail/sentinel.hpp"
 #include "redlock/detail/subscription.hpp"
+#include "redlock/error.hpp"
 
 namespace redlock::detail {
 
-// Hears from one of the sentinels, whichever tells, that a master has been replaced. Without it that is noticed by the
-// next command.
+// Hears from the sentinels that a master has been replaced: from each of them, since any may be cut off.
 // https://redis.io/docs/latest/develop/reference/sentinel-clients/
 //
 // Thread safety: the service thread's own.
+// On failure: tells nothing; the next connection finds out.
 class Failovers final : public Chore {
  public:
   Failovers(const Sentinels& sentinels, std::function<void()> moved)
-      : sentinels_(sentinels), moved_(std::move(moved)) {}
-
-  void run(TimePoint now) noexcept override {
-    try {
-      if (!subscription_ && now < retry_) return;
-      if (!subscription_) subscription_.emplace(sentinels_.endpoints()[turn_], "+switch-master");
-      subscription_->advance(now, [this](const redisReply* message) {
-        if (message != nullptr && is_ours(text_of(*message))) moved_();
-        pauses_.reset();
-      });
-    } catch (const std::exception&) {
-      subscription_.reset();
-      turn_ = (turn_ + 1) % sentinels_.endpoints().size();
-      retry_ = now + pauses_.next(random_fraction());
-    }
+      : master_(sentinels.uri().master()), moved_(std::move(moved)) {
+    for (const auto& each : sentinels.endpoints()) listeners_.push_back({each});
   }
 
-  TimePoint watch(PollSet& files) override { return subscription_ ? subscription_->watch(files) : retry_; }
+  void run(TimePoint now) noexcept override {
+    for (Listener& each : listeners_) run(each, now);
+  }
+
+  TimePoint watch(PollSet& files) override {
+    TimePoint wake = never;
+    for (const Listener& each : listeners_)
+      wake = (std::min)(wake, each.subscription ? each.subscription->watch(files) : each.retry);
+    return wake;
+  }
+
   bool is_done() override { return true; }
 
  private:
+  struct Listener {
+    std::shared_ptr<Endpoint> sentinel;
+    std::unique_ptr<Subscription> subscription = {};
+    TimePoint retry = {};
+    Backoff pauses{std::chrono::milliseconds(10), std::chrono::seconds(1)};
+    bool has_missed = false;  // what was said while nobody listened
+  };
+
+  void run(Listener& listener, TimePoint now) noexcept {
+    try {
+      if (!listener.subscription && now < listener.retry) return;
+      if (!listener.subscription)
+        listener.subscription = std::make_unique<Subscription>(listener.sentinel, "+switch-master");
+      listener.subscription->advance(now, [&](const redisReply* message) {
+        const bool is_told = message != nullptr && is_ours(text_of(*message));
+        if (is_told || (message == nullptr && std::exchange(listener.has_missed, false))) moved_();
+        listener.pauses.reset();
+      });
+    } catch (const ServerError& error) {
+      const bool passes = is_transient(static_cast<errc>(error.code().value()));
+      lose(listener, now + (passes ? listener.pauses.next(random_fraction()) : after_refusal));
+    } catch (const std::exception&) {
+      lose(listener, now + listener.pauses.next(random_fraction()));
+    }
+  }
+
+  static constexpr std::chrono::nanoseconds after_refusal = std::chrono::minutes(1);
+
+  static void lose(Listener& listener, TimePoint retry) noexcept {
+    listener.has_missed = listener.has_missed || (listener.subscription && listener.subscription->is_hearing());
+    listener.subscription.reset();
+    listener.retry = retry;
+  }
+
   // "name old-host old-port new-host new-port"
   bool is_ours(std::string_view message) const noexcept {
-    const std::string& name = sentinels_.uri().master();
-    return message.starts_with(name) && message.substr(name.size()).starts_with(' ');
+    return message.starts_with(master_) && message.substr(master_.size()).starts_with(' ');
   }
 
   // Constant after construction.
-  const Sentinels& sentinels_;
+  std::string master_;
   std::function<void()> moved_;
   // Where it stands.
-  std::size_t turn_ = 0;  // the sentinel
-  std::optional<Subscription> subscription_;
-  TimePoint retry_;
-  Backoff pauses_{std::chrono::milliseconds(10), std::chrono::seconds(1)};
+  std::vector<Listener> listeners_;
 };
 
 }  // namespace redlock::detail

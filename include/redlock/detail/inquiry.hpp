@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <exception>
 #include <memory>
@@ -27,7 +28,7 @@ class Inquiry {
   Inquiry(std::shared_ptr<Endpoint> server, std::vector<Words> commands)
       : session_(std::make_unique<Session>(std::move(server))), commands_(std::move(commands)) {}
 
-  void advance(TimePoint now) noexcept {
+  void advance(TimePoint now) {
     if (!session_) return;
     try {
       step(now);
@@ -39,7 +40,7 @@ class Inquiry {
   }
 
   // `never`: it is done.
-  TimePoint watch(PollSet& files) const { return session_ ? session_->watch(files) : never; }
+  TimePoint watch(PollSet& files) const { return session_ ? (std::min)(due_, session_->watch(files)) : never; }
 
   bool is_done() const noexcept { return session_ == nullptr; }
   bool is_answered() const noexcept { return replies_.size() == commands_.size(); }
@@ -55,20 +56,26 @@ class Inquiry {
         const std::vector<std::string_view> words(each.begin(), each.end());
         session_->exchange().append(words);
       }
+      due_ = now + session_->settings().command_timeout;
     }
     session_->flush();
     session_->receive();
     while (ReplyPtr reply = session_->next_reply()) replies_.push_back(std::move(reply));
-    if (is_answered()) session_.reset();
+    if (is_answered()) {
+      session_.reset();
+    } else if (now >= due_) {
+      throw ConnectionError(errc::timed_out, "no answer in time");
+    }
   }
 
-  void end(std::string failure) noexcept {
+  void end(std::string failure) {
     session_.reset();
     failure_ = std::move(failure);
   }
 
   std::unique_ptr<Session> session_;
   std::vector<Words> commands_;
+  TimePoint due_ = never;  // the answers
   std::vector<ReplyPtr> replies_;
   std::string failure_;
 };

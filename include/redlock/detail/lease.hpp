@@ -49,6 +49,7 @@ class Lease {
     static constexpr std::size_t nowhere = (std::numeric_limits<std::size_t>::max)();
     std::size_t index = nowhere;  // in the watchdog's heap
     TimePoint due;
+    bool hastened = false;    // while a renewal was under way: it may have asked the wrong server
     bool referenced = false;  // by a renewal under way, or by the news of its loss
     unsigned failures = 0;    // renewals in a row without an answer
   };

@@ -32,7 +32,10 @@ class LeaseHeap {
 
   // Something is due for all of them no later than that.
   void hasten(TimePoint due) noexcept {
-    for (const auto& lease : heap_) lease->schedule.due = (std::min)(lease->schedule.due, due);
+    for (const auto& lease : heap_) {
+      lease->schedule.due = (std::min)(lease->schedule.due, due);
+      lease->schedule.hastened = lease->schedule.referenced;
+    }
   }
 
   void erase(Lease& lease) noexcept {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -31,7 +32,7 @@
 
 namespace redlock::detail {
 
-// One server.
+// One server, or the one that sentinels name as the master.
 //
 // Thread safety: all members.
 class Node final : public Store {
@@ -41,6 +42,7 @@ class Node final : public Store {
         bell_(bell),
         background_(background),
         foreground_(endpoint_, pool_size),
+        patient_(endpoint_, pool_size),
         service_(endpoint_, (std::numeric_limits<std::size_t>::max)()),
         wakeup_(endpoint_, bell),
         collector_(foreground_, endpoint_->settings().command_timeout) {
@@ -52,7 +54,9 @@ class Node final : public Store {
   Pending submit(std::span<const Request> requests, Lane lane, TimePoint deadline) override {
     std::unique_ptr<NodeOperation> operation = spare();
     if (!operation) operation = std::make_unique<NodeOperation>(*this, *endpoint_);
-    operation->begin(requests, lane == Lane::foreground ? foreground_ : service_, deadline);
+    operation->begin(requests, pool(lane), deadline);
+    // Failovers are heard of from the first use on.
+    if (failovers_ && !attended_.exchange(true)) background_.attend();
     return Pending(operation.release());
   }
 
@@ -95,15 +99,18 @@ class Node final : public Store {
  private:
   friend class NodeOperation;
 
-  // Idle connections are to the old server.
   void moved() noexcept {
-    foreground_.forget_idle();
-    service_.forget_idle();
+    for (Pool* each : {&foreground_, &patient_, &service_}) each->forget_all();
     wakeup_.moved();
     background_.moved();
   }
 
   static constexpr std::size_t most_spare = 16;
+
+  Pool& pool(Lane lane) noexcept {
+    if (lane == Lane::patient) return patient_;
+    return lane == Lane::foreground ? foreground_ : service_;
+  }
 
   std::unique_ptr<NodeOperation> spare() {
     const std::lock_guard guard(mutex_);
@@ -123,10 +130,11 @@ class Node final : public Store {
   Bell& bell_;
   Background& background_;
   // Synchronised by themselves.
-  Pool foreground_, service_;
+  Pool foreground_, patient_, service_;
   Wakeup wakeup_;
   Collector collector_;
   std::optional<Failovers> failovers_;
+  std::atomic<bool> attended_ = false;  // the service has been woken for them
   // Guarded by mutex_.
   std::mutex mutex_;
   std::vector<std::unique_ptr<NodeOperation>> spare_;

@@ -20,7 +20,6 @@
 #include "redlock/detail/replicas.hpp"
 #include "redlock/detail/session.hpp"
 #include "redlock/detail/store.hpp"
-#include "redlock/detail/wakeup.hpp"
 #include "redlock/error.hpp"
 
 namespace redlock::detail {
@@ -113,9 +112,18 @@ class NodeOperation final : public Operation {
     if (stage_ == Stage::opening) {
       reused_ = session_->is_ready();
       session_->advance(now);
+      if (session_->is_ready() && !pool_->keeps(*session_)) return start_again(now);
       if (session_->is_ready()) write(now);
     }
     if (stage_ == Stage::asking) exchange(now);
+  }
+
+  // The server turned out to be the wrong one while this connection was made.
+  void start_again(TimePoint now) {
+    stage_ = Stage::start;
+    session_.reset();
+    pool_->give(nullptr);
+    step(now);
   }
 
   // Leaves the queue; leaves a connection in the making to whoever comes next.
@@ -157,9 +165,8 @@ class NodeOperation final : public Operation {
       Answer& answer = answers_[i];
       if (requests_[i].replicas == 0 || answer.kind != Answer::Kind::failed || !answer.failure.what.empty()) continue;
       acknowledge(requests_[i], reply, answer);
-      if (answer.kind == Answer::Kind::yes || !may_land(requests_[i].verb)) continue;
-      answer.leftover = Leftover::of(requests_[i], *session_, now);
-      answer.leftover->client_id = 0;  // it has landed
+      if (answer.kind != Answer::Kind::yes && requests_[i].may_land())
+        answer.leftover = Leftover::landed(requests_[i], *session_, now);
     }
   }
 
@@ -204,6 +211,8 @@ class NodeOperation final : public Operation {
       }
       if (part == Owed::Part::tracking || part == Owed::Part::caching) tracked(*reply);
       const Interpreter::Result result = Interpreter::take(requests_[index], part, *reply, answers_[index]);
+      if (part == Owed::Part::main && Interpreter::may_be_half_done(requests_[index], *reply))
+        answers_[index].leftover = Leftover::landed(requests_[index], *session_, now);
       if (result == Interpreter::Result::done) continue;
       Commands commands(session_->exchange(), owed_);
       if (result == Interpreter::Result::unknown_script) {
@@ -225,18 +234,13 @@ class NodeOperation final : public Operation {
       if (answer.kind != Answer::Kind::failed || !answer.failure.what.empty()) continue;  // it has its answer
       answer.failure = Failure::of(error);
       explain(answer.failure);
-      if (asked && may_land(requests_[i].verb)) answer.leftover = Leftover::of(requests_[i], *session_, now);
+      if (asked && requests_[i].may_land()) answer.leftover = Leftover::of(requests_[i], *session_, now);
     }
     if (silent && answers_.size() == 1 && answers_.front().leftover) leave_behind(*answers_.front().leftover, now);
     if (asked && reused_ && !silent) pool_->forget_idle();
     session_.reset();
     if (placed) pool_->give(nullptr);
     stage_ = Stage::settled;
-  }
-
-  // What changes something that nobody would put right: a renewal that lands late dies with its lease.
-  static bool may_land(Verb verb) noexcept {
-    return verb == Verb::try_acquire || verb == Verb::acquire || verb == Verb::release;
   }
 
   // The command may lie unread in the socket of a server that was stopped. A RELEASE that went over another connection
@@ -266,8 +270,8 @@ class NodeOperation final : public Operation {
     const bool is_replica = std::any_of(answers_.begin(), answers_.end(), [](const Answer& each) {
       return each.kind == Answer::Kind::failed && each.failure.code == errc::read_only;
     });
-    if (is_replica) pool_->forget_idle();
-    if (is_replica || !session_->exchange().is_even()) session_.reset();
+    if (is_replica) pool_->forget_all();
+    if (!session_->exchange().is_even()) session_.reset();
     pool_->give(std::move(session_));
   }
 

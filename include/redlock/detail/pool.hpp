@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -56,7 +57,7 @@ class Pool {
     if (session && (session->is_overdue(now) || (is_old && !session->is_quiet()))) session.reset();
     if (session) return session;
     try {
-      return std::make_unique<Session>(endpoint_);
+      return make();
     } catch (...) {
       give(nullptr);
       throw;
@@ -108,6 +109,9 @@ class Pool {
     }
   }
 
+  // Whether it is one that would be kept.
+  bool keeps(const Session& session) const noexcept { return session.generation() == generation_; }
+
   // Gives a session back; nullptr for one that broke.
   void give(std::unique_ptr<Session> session) {
     const std::lock_guard guard(mutex_);
@@ -122,16 +126,25 @@ class Pool {
     count_ -= closed.size();
   }
 
+  // They are to the wrong server: the idle ones are closed now, the others when they are given back.
+  void forget_all() {
+    forget_idle();
+    ++generation_;
+  }
+
  private:
   // Servers close connections that are idle for long. Within a second that is too rare to ask for at the price of a
   // system call.
   static constexpr std::chrono::seconds fresh{1};
 
+  std::unique_ptr<Session> make() const { return std::make_unique<Session>(endpoint_, generation_); }
+
   void give_locked(std::unique_ptr<Session> session) {
+    if (session && !keeps(*session)) session.reset();
     if (!queue_.empty()) {
       Ticket& next = *queue_.front();
       queue_.erase(queue_.begin());
-      next.session_ = session ? std::move(session) : std::make_unique<Session>(endpoint_);
+      next.session_ = session ? std::move(session) : make();
       next.granted_.signal();
     } else if (session) {
       idle_.insert(session->is_ready() ? idle_.end() : idle_.begin(), std::move(session));
@@ -143,6 +156,8 @@ class Pool {
   // Constant after construction.
   std::shared_ptr<Endpoint> endpoint_;
   std::size_t limit_;
+  // Synchronised by itself.
+  std::atomic<unsigned> generation_ = 0;  // of the sessions that are kept
   // Guarded by mutex_.
   std::mutex mutex_;
   std::vector<std::unique_ptr<Session>> idle_;

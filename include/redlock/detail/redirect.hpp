@@ -27,11 +27,12 @@ struct Redirect {
     const std::size_t first = text.find(' ');
     const std::size_t second = text.find(' ', first + 1);
     const std::size_t colon = text.rfind(':');  // an IPv6 address has colons, too, and no brackets
-    if (first == std::string_view::npos || second == std::string_view::npos || colon == std::string_view::npos)
+    if (first == std::string_view::npos || second == std::string_view::npos || colon == std::string_view::npos ||
+        colon < second)
       return std::nullopt;
     Redirect redirect;
     redirect.is_move = text.substr(0, first) == "MOVED";
-    const std::string_view host = colon > second ? text.substr(second + 1, colon - second - 1) : "?";
+    const std::string_view host = text.substr(second + 1, colon - second - 1);
     if (!read(text.substr(first + 1, second - first - 1), redirect.slot) || redirect.slot >= slot_count ||
         !read(text.substr(colon + 1), redirect.to.port) || redirect.to.port < 1 || redirect.to.port > 65535 ||
         host == "?")

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "redlock/detail/hiredis.hpp"
 #include "redlock/detail/store.hpp"
@@ -39,7 +40,10 @@ inline std::optional<ReplicaWait> hold_back(std::span<const Request> requests, s
 // What WAIT answered, for one of those that were held back.
 inline void acknowledge(const Request& request, const redisReply& reply, Answer& answer) {
   if (is_error(reply)) {
-    answer.failure = {error_kind(text_of(reply)), std::string(text_of(reply))};
+    // "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)", "ERR WAIT cannot be
+    // used with replica instances…"
+    const bool is_replica = text_of(reply).find("replica") != std::string_view::npos;
+    answer.failure = {is_replica ? errc::read_only : error_kind(text_of(reply)), std::string(text_of(reply))};
   } else if (reply.integer < static_cast<long long>(request.replicas)) {
     answer.failure = {errc::no_replicas, std::to_string(reply.integer) + " of " + std::to_string(request.replicas) +
                                              " replicas acknowledged it"};

@@ -79,6 +79,7 @@ class Sentinels final : public Locator {
 
   std::unique_ptr<Search> search(TimePoint now) override;
 
+  const Settings& settings() const noexcept { return deployment_; }
   const Uri& uri() const noexcept { return deployment_.uri; }
   const std::vector<std::shared_ptr<Endpoint>>& endpoints() const noexcept { return sentinels_; }
 
@@ -106,11 +107,12 @@ class Sentinels final : public Locator {
 
 class SentinelSearch final : public Search {
  public:
-  SentinelSearch(Sentinels& sentinels, TimePoint now) : sentinels_(sentinels), enough_(now + short_time) {
+  SentinelSearch(Sentinels& sentinels, TimePoint now)
+      : sentinels_(sentinels), enough_(now + (std::min)(short_time, sentinels.settings().connect_timeout / 2)) {
     const std::string& master = sentinels.uri().master();
     for (const auto& each : sentinels.endpoints()) {
-      asked_.emplace_back(each, std::vector<Inquiry::Words>{{"SENTINEL", "GET-MASTER-ADDR-BY-NAME", master},
-                                                            {"SENTINEL", "MASTER", master}});
+      asked_.emplace_back(each, std::vector<Inquiry::Words>{{"SENTINEL", "MASTER", master},
+                                                            {"SENTINEL", "GET-MASTER-ADDR-BY-NAME", master}});
     }
   }
 
@@ -120,7 +122,7 @@ class SentinelSearch final : public Search {
     for (Inquiry& each : asked_) {
       each.advance(now);
       all_done = all_done && each.is_done();
-      sightings.push_back(each.is_answered() ? Sighting::of(each.reply(0), each.reply(1), sentinels_.uri().master())
+      sightings.push_back(each.is_answered() ? Sighting::of(each.reply(1), each.reply(0), sentinels_.uri().master())
                                              : Sighting{.failure = each.failure()});
     }
     if (now >= enough_) {

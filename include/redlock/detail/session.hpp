@@ -54,13 +54,16 @@ class Debt {
 // Session does all of the set-up again.
 class Session {
  public:
-  explicit Session(std::shared_ptr<Endpoint> endpoint) : endpoint_(std::move(endpoint)) {}
+  // `generation`: for whoever keeps it, to tell old ones from new.
+  explicit Session(std::shared_ptr<Endpoint> endpoint, unsigned generation = 0)
+      : endpoint_(std::move(endpoint)), generation_(generation) {}
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   ~Session() {
     if (forgotten_ != nullptr) forgotten_->ring_all();
   }
 
+  unsigned generation() const noexcept { return generation_; }
   bool is_ready() const noexcept { return ready_; }
   // Its time to become ready is over, perhaps because nobody went on with it.
   bool is_overdue(TimePoint now) const noexcept { return !ready_ && deadline_ != TimePoint() && now >= deadline_; }
@@ -232,6 +235,7 @@ class Session {
 
   // Constant after construction.
   std::shared_ptr<Endpoint> endpoint_;
+  unsigned generation_;
   // Set-up.
   TimePoint deadline_;
   std::unique_ptr<Search> search_;

@@ -199,9 +199,12 @@ class State final : public Watchdog::Listener, public Background, public std::en
   }
 
   void tell_failure(const char* operation, std::string_view of, const Failure& failure) noexcept {
-    notify(notifier_, [this, operation, name = std::string(of), failure] {
-      observer_->failed(name, Error(failure.code, failure.message(operation, name)));
-    });
+    try {
+      notify(notifier_, [this, operation, name = std::string(of), failure] {
+        observer_->failed(name, Error(failure.code, failure.message(operation, name)));
+      });
+    } catch (const std::exception&) {  // no memory: it is counted
+    }
   }
 
   void notify(Notifier& notifier, std::function<void()> callback) noexcept {

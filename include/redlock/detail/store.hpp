@@ -55,6 +55,9 @@ struct Request {
   std::chrono::nanoseconds answer_within{0};  // once it is written; 0: command_timeout
   bool asking = false;                        // of a cluster: the slot is on its way to this server
   unsigned replicas = 0;                      // acquire, renew: yes only once so many acknowledged it
+
+  // It changes something that nobody would put right: a renewal that lands late dies with its lease.
+  bool may_land() const noexcept { return verb == Verb::try_acquire || verb == Verb::acquire || verb == Verb::release; }
 };
 
 struct Failure {
@@ -97,6 +100,13 @@ struct Leftover {
     leftover.until = now + request.ttl + std::chrono::minutes(1);  // a minute for a server that is stopped now
     if (request.keep.count() > 0) leftover.keep_until = now + request.keep;
     leftover.queue_key = request.queue_key;
+    return leftover;
+  }
+
+  // Of one that has been answered, and has done something nevertheless.
+  static Leftover landed(const Request& request, const Session& session, TimePoint now) {
+    Leftover leftover = of(request, session, now);
+    leftover.client_id = 0;
     return leftover;
   }
 
@@ -175,9 +185,9 @@ struct Recycle {
 };
 using Pending = std::unique_ptr<Operation, Recycle>;
 
-// Foreground: calling threads, on a bounded pool. Service: what runs in the background, on connections that callers
-// never exhaust.
-enum class Lane { foreground, service };
+// Foreground: calling threads, on a bounded pool. Patient: those that wait for replicas, who keep a connection for long, on
+// another. Service: what runs in the background, on connections that callers never exhaust.
+enum class Lane { foreground, patient, service };
 
 class Background;
 
@@ -206,6 +216,9 @@ class Store {
   // Hears of changes of `name` for a while from `now` on. True: the service has to be woken for it.
   virtual bool listen(std::string_view /*name*/, TimePoint /*now*/) noexcept { return false; }
 
+  // What keeps `name`: renewals of what others keep do not wait for it. nullptr: all is kept together.
+  virtual const void* keeper(std::string_view /*name*/) const noexcept { return nullptr; }
+
   // Whether a name is kept by one server alone, which can keep its waiters' queue, and may have replicas.
   virtual bool is_kept_by_one() const noexcept { return true; }
 
@@ -233,10 +246,9 @@ inline void await(Operation& operation, Clock& clock, int stop = -1) {
   }
 }
 
-// One request from the calling thread. The answer is moved out. Whoever waits for replicas keeps the connection for long,
-// and must not hold up others' unlocks.
+// One request from the calling thread. The answer is moved out.
 inline Answer ask(Store& store, Clock& clock, const Request& request, TimePoint deadline, int stop = -1) {
-  const Lane lane = request.replicas > 0 ? Lane::service : Lane::foreground;
+  const Lane lane = request.replicas > 0 ? Lane::patient : Lane::foreground;
   const Pending pending = store.submit(std::span(&request, 1), lane, deadline);
   await(*pending, clock, stop);
   return std::move(pending->answers().front());

@@ -141,6 +141,7 @@ class Wakeup final : public Chore {
   }
 
   void fall_silent() noexcept {
+    (void)take_refused();
     hearing(0, {});
     subscription_.reset();
   }

@@ -81,7 +81,8 @@ class Watchdog final : public Chore {
     std::erase_if(batches_, [](const Batch& batch) { return batch.pending == nullptr; });
     try {
       collect(now);
-      while (batches_.size() < most_batches && !due_.empty()) renew(now);
+      while (renew(now)) {
+      }
     } catch (const std::exception&) {  // no memory: what is due stays due
     }
   }
@@ -89,7 +90,7 @@ class Watchdog final : public Chore {
   TimePoint watch(PollSet& files) override {
     TimePoint wake = never;
     for (const Batch& batch : batches_) wake = (std::min)(wake, batch.pending->watch(files));
-    if (!due_.empty() && batches_.size() < most_batches) {  // memory was short
+    if (next_due() != due_.end()) {  // memory was short
       wake = (std::min)(wake, clock_.now() + std::chrono::milliseconds(10));
     }
     const std::lock_guard guard(mutex_);
@@ -104,13 +105,20 @@ class Watchdog final : public Chore {
   bool is_done() override { return true; }
 
  private:
-  // Under way at once, so that one stalled connection does not stop the others.
-  static constexpr std::size_t most_batches = 4;
-  static constexpr std::size_t longest_batch = 256;
+  // Under way at once for one keeper, so that one stalled connection does not stop the others; and as many that wait for
+  // replicas.
+  static constexpr std::ptrdiff_t most_batches = 4;
+  static constexpr std::ptrdiff_t longest_batch = 256;
 
   struct Batch {
     std::vector<std::shared_ptr<Lease>> leases;
+    const void* keeper;
+    bool waits;  // for replicas
     Pending pending;
+
+    bool takes(const Lease& lease, const Store& store) const noexcept {
+      return waits == (lease.terms.replicas > 0) && keeper == store.keeper(lease.terms.name);
+    }
   };
 
   // Takes note of what is due for a renewal, however long it has to wait for its batch, and tells of what ran out.
@@ -146,21 +154,28 @@ class Watchdog final : public Chore {
     return lease.schedule.due <= (early ? now + lease.terms.ttl / 100 : now);
   }
 
-  // Submits one batch of what is due.
-  void renew(TimePoint now) {
-    Batch batch;
+  // The first that is due and whose keeper can be asked.
+  std::vector<std::shared_ptr<Lease>>::iterator next_due() {
+    return std::find_if(due_.begin(), due_.end(), [this](const auto& lease) {
+      return std::count_if(batches_.begin(), batches_.end(),
+                           [&](const Batch& each) { return each.takes(*lease, store_); }) < most_batches;
+    });
+  }
+
+  // Submits one batch of what is due. False: nothing is, or whoever keeps it has enough to do.
+  bool renew(TimePoint now) {
+    const auto first = next_due();
+    if (first == due_.end()) return false;
+    Batch batch{{}, store_.keeper((*first)->terms.name), (*first)->terms.replicas > 0, nullptr};
+    const auto like =
+        std::stable_partition(due_.begin(), due_.end(), [&](const auto& each) { return batch.takes(*each, store_); });
+    const auto end = like - due_.begin() > longest_batch ? due_.begin() + longest_batch : like;
     std::vector<Request> requests;
     auto shortest = (std::chrono::milliseconds::max)();
-    // Those that wait for replicas keep their connection for long.
-    const auto waits = [](const auto& lease) { return lease->terms.replicas > 0; };
-    const auto like =
-        std::stable_partition(due_.begin(), due_.end(),
-                              [&waits, first = waits(due_.front())](const auto& each) { return waits(each) == first; });
-    const std::size_t end = (std::min)(static_cast<std::size_t>(like - due_.begin()), longest_batch);
-    for (std::size_t i = 0; i < end; ++i) {
-      const Lease::Terms& terms = due_[i]->terms;
-      if (!is_watched(*due_[i])) continue;
-      batch.leases.push_back(due_[i]);
+    for (auto each = due_.begin(); each != end; ++each) {
+      const Lease::Terms& terms = (*each)->terms;
+      if (!is_watched(**each)) continue;
+      batch.leases.push_back(*each);
       requests.push_back({.verb = Verb::renew,
                           .name = terms.name,
                           .token = terms.token.text(),
@@ -173,10 +188,11 @@ class Watchdog final : public Chore {
       batch.pending = store_.submit(requests, Lane::service, now + shortest / 4);
       batches_.push_back(std::move(batch));
     }
-    due_.erase(due_.begin(), due_.begin() + static_cast<std::ptrdiff_t>(end));
-    if (requests.empty() || !batches_.back().pending->advance(clock_.now())) return;
+    due_.erase(due_.begin(), end);
+    if (requests.empty() || !batches_.back().pending->advance(clock_.now())) return true;
     answered(batches_.back());
     batches_.pop_back();
+    return true;
   }
 
   bool is_watched(const Lease& lease) {
@@ -205,6 +221,7 @@ class Watchdog final : public Chore {
   Verdict judge(Lease& lease, const Answer& answer, TimePoint now) noexcept {
     const std::lock_guard guard(mutex_);
     lease.schedule.referenced = false;
+    const bool again = std::exchange(lease.schedule.hastened, false);
     if (!LeaseHeap::contains(lease)) return Verdict::unwatched;  // unlocked meanwhile: a 0 is its own release's doing
     const Verdict verdict = outcome(lease, answer, now);
     if (verdict == Verdict::taken || verdict == Verdict::expired) {
@@ -212,7 +229,7 @@ class Watchdog final : public Chore {
       heap_.erase(lease);
     } else if (verdict == Verdict::renewed) {
       lease.schedule.failures = 0;
-      heap_.move(lease, (std::min)(answer.sent + lease.terms.ttl / 3, lease.deadline()));
+      heap_.move(lease, again ? now : (std::min)(answer.sent + lease.terms.ttl / 3, lease.deadline()));
     } else {
       // From ttl/100 doubling to ttl/10: several attempts before the deadline, and no storm.
       const auto pause =

@@ -29,6 +29,15 @@ return 1)lua",
     .sha1 = "dba8305253ce460b9d2d8605f77697d1a65c3058",
 };
 
+// The same for a lock that replicas have to have, too: it always writes, so that there is something to acknowledge. From
+// Redis 8 on WAIT is content at once where nothing was written.
+inline constexpr Script renew_written = {
+    .text = R"lua(if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('PEXPIRE', KEYS[1], math.max(redis.call('PTTL', KEYS[1]), tonumber(ARGV[2])))
+return 1)lua",
+    .sha1 = "17f64f00c307ede4da762f360dd7459d050dc43d",
+};
+
 // Takes a lock and mints its fencing token.
 //   KEYS[1]  the lock            ARGV[1]  the owner's token
 //   KEYS[2]  the counter         ARGV[2]  ttl in ms
