@@ -144,7 +144,7 @@ TEST(Fair, AHolderOfAnotherKindIsWaitedForWhateverItsTokenLooksLike) {
   Client client{server.uri()};
   server.command({"SET", "name", "next:somebody"});
   EXPECT_FALSE(Lock(client, "name", std::try_to_lock, fair));
-  EXPECT_FALSE(Lock(client, "name", 50ms, fair));
+  EXPECT_FALSE(Lock(client, "name", 500ms, fair));
   EXPECT_EQ(server.get("name"), "next:somebody");
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -246,6 +247,40 @@ TEST_F(Partition, EndsALockWithReplicasBeforeAnybodyElseGetsIt) {
   EXPECT_FALSE(was_held);
   EXPECT_THROW((void)Lock(client, "another", std::try_to_lock, {.ttl = 300ms, .replicas = 1}), ServerError)
       << "no more there";
+}
+
+// The old master is still there and answers, and no connection ever rests.
+TEST(SentinelFailover, ReachesWhoIsBusy) {
+  RedisServer first, second;
+  std::atomic<std::uint16_t> port = first.port();
+  FakeServer sentinel{[&](const FakeServer::Words& words) -> std::string {
+    if (words.front() == "SUBSCRIBE") return "*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n";
+    if (words.front() == "PING") return "*2\r\n$4\r\npong\r\n$0\r\n\r\n";
+    return naming(port, "0")(words);
+  }};
+  Client client{"redis+sentinel://" + address(sentinel) + "/mymaster"};
+  std::atomic<int> losses = 0;
+  const Lock held{client, "held", {.ttl = 1min, .on_lost = [&](const LeaseLost&) { ++losses; }}};
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 6; ++t) {
+    threads.emplace_back([&, name = "name" + std::to_string(t)] {
+      while (!stop) (void)Lock(client, name, 20s);
+    });
+  }
+  const auto subscribed = [&] {
+    const auto received = sentinel.received();
+    return std::any_of(received.begin(), received.end(), [](const auto& each) { return each.words[0] == "SUBSCRIBE"; });
+  };
+  EXPECT_TRUE(eventually(subscribed));
+  port = second.port();
+  sentinel.push("*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n" +
+                FakeServer::bulk("mymaster 127.0.0.1 1 127.0.0.1 " + std::to_string(second.port())));
+  EXPECT_TRUE(eventually([&] { return losses == 1; })) << "the new master has not got it";
+  EXPECT_TRUE(eventually([&] { return first.connected_clients() == 0; })) << "nobody is left there";
+  EXPECT_GT(second.command_calls("set"), 0);
+  stop = true;
+  for (auto& each : threads) each.join();
 }
 
 // A server that turns into a replica unseen by the sentinels, and keeps its connections.

@@ -87,8 +87,8 @@ class ClusterOperation final : public Operation {
   void step(TimePoint now) {
     for (;;) {
       if (!unsent_.empty() && !send(now)) return;
-      for (std::size_t p = 0; p < parts_.size(); ++p) {
-        if (parts_[p].pending->advance(now)) answered(parts_[p], now);
+      for (Part& each : parts_) {
+        if (each.pending->advance(now)) answered(each, now);
       }
       std::erase_if(parts_, [](const Part& each) { return each.pending == nullptr; });
       if (unsent_.empty()) return;

@@ -75,6 +75,8 @@ class Locator {
   Locator& operator=(const Locator&) = delete;
   virtual ~Locator() = default;
   virtual std::unique_ptr<Search> search(TimePoint now) = 0;
+  // Whether it is what the last search found.
+  virtual bool is_current(const Endpoint& server) const noexcept = 0;
 };
 
 // What all connections to one server share: its settings, and the addresses of its host that were good last. Or, with a

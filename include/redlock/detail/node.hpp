@@ -47,7 +47,7 @@ class Node final : public Store {
         wakeup_(endpoint_, bell),
         collector_(foreground_, endpoint_->settings().command_timeout) {
     spare_.reserve(most_spare);
-    if (const auto* sentinels = static_cast<const Sentinels*>(endpoint_->locator()))
+    if (const auto* sentinels = dynamic_cast<const Sentinels*>(endpoint_->locator()))
       failovers_.emplace(*sentinels, [this] { moved(); });
   }
 

@@ -67,7 +67,8 @@ class Pool {
   // An idle session that is surely connected; nullptr: none.
   std::unique_ptr<Session> take_idle(TimePoint now) {
     const std::lock_guard guard(mutex_);
-    if (idle_.empty() || !idle_.back()->is_ready() || now - idle_.back()->last_used() > fresh) return nullptr;
+    if (idle_.empty() || !idle_.back()->is_ready() || !keeps(*idle_.back()) || now - idle_.back()->last_used() > fresh)
+      return nullptr;
     std::unique_ptr<Session> session = std::move(idle_.back());
     idle_.pop_back();
     return session;
@@ -110,7 +111,9 @@ class Pool {
   }
 
   // Whether it is one that would be kept.
-  bool keeps(const Session& session) const noexcept { return session.generation() == generation_; }
+  bool keeps(const Session& session) const noexcept {
+    return session.generation() == generation_ && session.is_current();
+  }
 
   // Gives a session back; nullptr for one that broke.
   void give(std::unique_ptr<Session> session) {

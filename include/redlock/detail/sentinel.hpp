@@ -78,6 +78,10 @@ class Sentinels final : public Locator {
   }
 
   std::unique_ptr<Search> search(TimePoint now) override;
+  bool is_current(const Endpoint& server) const noexcept override {
+    const std::lock_guard guard(mutex_);
+    return master_.get() == &server;
+  }
 
   const Settings& settings() const noexcept { return deployment_; }
   const Uri& uri() const noexcept { return deployment_.uri; }
@@ -100,7 +104,7 @@ class Sentinels final : public Locator {
   Settings deployment_;
   std::vector<std::shared_ptr<Endpoint>> sentinels_;
   // Guarded by mutex_.
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::shared_ptr<Endpoint> master_;
   HostPort where_;
 };

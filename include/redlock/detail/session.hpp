@@ -64,6 +64,10 @@ class Session {
   }
 
   unsigned generation() const noexcept { return generation_; }
+  // Another connection has not found another server since.
+  bool is_current() const noexcept {
+    return server_ == nullptr || server_ == endpoint_ || endpoint_->locator()->is_current(*server_);
+  }
   bool is_ready() const noexcept { return ready_; }
   // Its time to become ready is over, perhaps because nobody went on with it.
   bool is_overdue(TimePoint now) const noexcept { return !ready_ && deadline_ != TimePoint() && now >= deadline_; }

@@ -52,7 +52,8 @@ class UriParser {
 
   // Throws std::invalid_argument.
   UriParts parse() {
-    auto [scheme, rest] = split(text_, "://");
+    const auto [text, rest] = split(text_, "://");
+    const std::string_view scheme = text;
     if (!rest) fail("no scheme; write redis://host or unix:///path");
     auto [address, query] = split(*rest, "?");
     const Scheme* known = std::find_if(std::begin(schemes), std::end(schemes),
