@@ -351,7 +351,8 @@ TEST(QuorumCrowd, OfMoreThreadsThanConnectionsWaitsForEachOther) {
   const Crowd crowd(client);
   EXPECT_EQ(crowd.acquired, Crowd::threads * Crowd::turns);
   EXPECT_EQ(crowd.refused, 0);
-  EXPECT_LE(crowd.most_files - before, 3 * (2 * Crowd::threads)) << "one for each thread that waits, spares, connections";
+  EXPECT_LE(crowd.most_files - before, 3 * (2 * Crowd::threads))
+      << "one for each thread that waits, spares, connections";
   EXPECT_TRUE(eventually([&] { return servers.having("name0") + servers.having("name47") == 0; }));
 }
 
