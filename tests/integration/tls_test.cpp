@@ -602,9 +602,9 @@ TEST(TlsSigpipe, IsNotRaisedByAResetConnection) {
 std::string program(const std::string& name) { return std::string(REDLOCK_TEST_PROGRAMS) + "/" + name; }
 
 TEST(TlsProcess, MayEndWhileConnectionsAreInUse) {
-  TlsServer server;
+  TlsServer server{certificates().sign("IP:127.0.0.1")};  // no look-up, whose thread a sanitizer would miss at the end
   for (int round = 0; round < 15; ++round) {
-    auto process = Process::exec({program("tls_exit"), server.uri(), certificates().ca()});
+    auto process = Process::exec({program("tls_exit"), server.uri("127.0.0.1"), certificates().ca()});
     EXPECT_EQ(process.wait(60s), (ExitStatus{true, 0, 0}));
   }
 }
