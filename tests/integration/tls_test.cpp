@@ -6,7 +6,6 @@
 #include <redlock/tls.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -372,7 +371,6 @@ TEST(TlsWire, CarriesNothingInTheClearAlsoAfterReconnects) {
   TlsServer server{localhost(), {"--requirepass", "secret"}};
   FaultProxy proxy{"127.0.0.1", server.port()};
   Wire wire{proxy};
-  std::atomic<bool> restarted = false;
   {
     Client client{"rediss://:secret@localhost:" + std::to_string(proxy.port()), over_tls()};
     Lock lock{client, "private", {.ttl = 900ms}};

@@ -19,19 +19,17 @@ struct Users {
   std::vector<redlock::Lock> locks;
 };
 
-// Never destroyed: its threads run on while the process is torn down.
-Users* users = nullptr;
-
 }  // namespace
 
 int main(int count, char** words) {
   if (count != 3) return 64;
   const std::string uri = words[1];
   const redlock::ClientOptions options{.transport = redlock::tls({.ca = words[2]})};
-  users = new Users{redlock::Client{uri, options}, {}};  // NOLINT(*-owning-memory)
+  // Never destroyed: its threads run on while the process is torn down.
+  static Users& users = *new Users{redlock::Client{uri, options}, {}};
   for (int i = 0; i < 20; ++i) {
-    users->locks.emplace_back(users->client, "name " + std::to_string(i),
-                              redlock::LockOptions{.ttl = std::chrono::milliseconds(12)});
+    users.locks.emplace_back(users.client, "name " + std::to_string(i),
+                             redlock::LockOptions{.ttl = std::chrono::milliseconds(12)});
   }
   for (int i = 0; i < 4; ++i) {
     std::thread([uri, options] {
