@@ -15,7 +15,7 @@ class Transport {
   // it waits.
   //
   // Thread safety: one thread at a time.
-  // On failure: ConnectionError; the channel is of no use then.
+  // On failure: ConnectionError; the channel is of no use then, but for what to_network() may have left to tell the server.
   class Channel {
    public:
     Channel() = default;

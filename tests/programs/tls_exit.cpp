@@ -8,18 +8,29 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
-#include <memory>
 #include <string>
 #include <thread>
+#include <vector>
+
+namespace {
+
+struct Users {
+  redlock::Client client;
+  std::vector<redlock::Lock> locks;
+};
+
+}  // namespace
 
 int main(int count, char** words) {
   if (count != 3) return 64;
   const std::string uri = words[1];
   const redlock::ClientOptions options{.transport = redlock::tls({.ca = words[2]})};
-  // Never destroyed: their threads run on while the process is torn down.
-  auto* client = new redlock::Client{uri, options};  // NOLINT(*-owning-memory)
-  for (int i = 0; i < 20; ++i)
-    new redlock::Lock{*client, "name " + std::to_string(i), {.ttl = std::chrono::milliseconds(12)}};
+  // Never destroyed: its threads run on while the process is torn down.
+  static Users& users = *new Users{redlock::Client{uri, options}, {}};
+  for (int i = 0; i < 20; ++i) {
+    users.locks.emplace_back(users.client, "name " + std::to_string(i),
+                             redlock::LockOptions{.ttl = std::chrono::milliseconds(12)});
+  }
   for (int i = 0; i < 4; ++i) {
     std::thread([uri, options] {
       for (;;) {

@@ -52,12 +52,11 @@ class UriParser {
 
   // Throws std::invalid_argument.
   UriParts parse() {
-    const auto [text, rest] = split(text_, "://");
-    const std::string_view scheme = text;
+    auto [scheme, rest] = split(text_, "://");
     if (!rest) fail("no scheme; write redis://host or unix:///path");
     auto [address, query] = split(*rest, "?");
     const Scheme* known = std::find_if(std::begin(schemes), std::end(schemes),
-                                       [&scheme](const Scheme& each) { return each.text == scheme; });
+                                       [&text = scheme](const Scheme& each) { return each.text == text; });
     if (known == std::end(schemes)) unknown(scheme);
     parts_.deployment = known->deployment;
     parts_.tls = known->tls;
