@@ -35,7 +35,7 @@ class Observer {
   virtual void lost(const LeaseLost& /*loss*/) noexcept {}
 
   // What a destructor or a background thread had to swallow: a renewal or a release that failed, an exception out of
-  // on_lost.
+  // on_lost; and, once a second at most, that a node of a quorum fails, without which it went on.
   virtual void failed(std::string_view /*name*/, const std::exception& /*error*/) noexcept {}
 };
 

@@ -53,8 +53,8 @@ struct ClientOptions {
   // this process, and less fair to others. 0: every unlock goes to Redis.
   std::chrono::milliseconds handoff_window = std::chrono::milliseconds(5);
 
-  // Of a quorum: for how long it waits for each node's answer. A node that is slower counts as failed. 0: a twentieth of
-  // the lock's ttl, from 1 ms to 50 ms.
+  // Of a quorum: for how long it waits for each node's answer, from when the request was written. A node that is slower
+  // counts as failed. 0: a twentieth of the lock's ttl, from 1 ms to 50 ms.
   std::chrono::milliseconds node_timeout = std::chrono::milliseconds(0);
 
   // Of a quorum: a node that restarted less than this ago has no vote, since it may have forgotten who holds what. At
