@@ -30,8 +30,8 @@ class Cluster {
   void move_keys(const std::string& slot, std::size_t from, std::size_t to);
   void end_migration(const std::string& slot, std::size_t to);
 
-  /// Waits until a replica has become the master of what `server` kept.
-  void await_failover(std::size_t server);
+  /// Waits until a replica has become the master of what `failed` kept.
+  void await_failover(std::size_t failed);
 
  private:
   void expect_ok(std::size_t i, const std::vector<std::string>& words);
