@@ -42,7 +42,7 @@ std::mt19937_64* entropy = nullptr;
 }  // namespace
 }  // namespace redlock::detail::quorum_simulation_test
 
-extern "C" int getentropy(void* buffer, std::size_t length) noexcept {
+extern "C" int getentropy(void* buffer, std::size_t length) {
   using redlock::detail::quorum_simulation_test::entropy;
   if (entropy == nullptr) return ::syscall(SYS_getrandom, buffer, length, 0) == static_cast<long>(length) ? 0 : -1;
   for (std::size_t i = 0; i < length; ++i)
