@@ -216,7 +216,7 @@ TEST(ClusterResharding, LeavesNoKeyOfAFairLockForNobody) {
   EXPECT_TRUE(eventually([&] { return other.stats().contended >= 2; }));
   cluster.begin_migration(slot, 2, 0);
   lock->unlock();
-  std::this_thread::sleep_for(300ms);  // what the waiter does meanwhile, it does half
+  EXPECT_TRUE(eventually([&] { return other.stats().failed > 0; })) << "what the waiter does meanwhile, it does half";
   cluster.move_keys(slot, 2, 0);
   cluster.end_migration(slot, 0);
   waiter.join();

@@ -33,6 +33,7 @@
 #include "support/fake_server.hpp"
 #include "support/fault_proxy.hpp"
 #include "support/monitor.hpp"
+#include "support/outcome.hpp"
 #include "support/process.hpp"
 #include "support/redis_server.hpp"
 
@@ -49,28 +50,6 @@ ClientOptions timeouts(Milliseconds connect, Milliseconds command) {
 }
 
 void warm_up(Client& client) { EXPECT_FALSE(client.holder("nobody's")); }
-
-// What a call came to.
-struct Outcome {
-  std::optional<errc> error = {};
-  bool is_server_error = false;
-  std::string what = {};
-  Milliseconds took{0};
-};
-
-Outcome outcome_of(const std::function<void()>& call) {
-  Outcome outcome;
-  outcome.took = elapsed([&] {
-    try {
-      call();
-    } catch (const Error& error) {
-      outcome.error = static_cast<errc>(error.code().value());
-      outcome.is_server_error = dynamic_cast<const ServerError*>(&error) != nullptr;
-      outcome.what = error.what();
-    }
-  });
-  return outcome;
-}
 
 bool holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 

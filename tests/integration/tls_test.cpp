@@ -24,7 +24,9 @@
 #include "support/fake_server.hpp"
 #include "support/fault_proxy.hpp"
 #include "support/net.hpp"
+#include "support/outcome.hpp"
 #include "support/process.hpp"
+#include "support/quiet.hpp"
 #include "support/redis_server.hpp"
 #include "support/tls_front.hpp"
 
@@ -90,26 +92,6 @@ class TlsServer {
   std::uint16_t port_ = 0;
   std::unique_ptr<RedisServer> server_;
 };
-
-// What a call came to.
-struct Outcome {
-  std::optional<errc> error = {};
-  std::string what = {};
-  Milliseconds took{0};
-};
-
-Outcome outcome_of(const std::function<void()>& call) {
-  Outcome outcome;
-  outcome.took = elapsed([&] {
-    try {
-      call();
-    } catch (const Error& error) {
-      outcome.error = static_cast<errc>(error.code().value());
-      outcome.what = error.what();
-    }
-  });
-  return outcome;
-}
 
 bool holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
@@ -213,7 +195,7 @@ TEST(Tls, WaitsForASocketThatTakesNoMore) {
   const std::string large(std::size_t{16} << 20U, 'x');
   server->pause();
   std::jthread resumes([&] {
-    std::this_thread::sleep_for(200ms);
+    EXPECT_TRUE(eventually(others_sleep)) << "the socket is full";
     server->resume();
   });
   EXPECT_EQ(connection.command("ECHO", large).as_string(), large);
@@ -457,7 +439,7 @@ void expect_used_again(Client& client, const std::function<void()>& meanwhile) {
     EXPECT_TRUE(lock.try_lock());
     EXPECT_EQ(lock.unlock(), UnlockResult::released);
     meanwhile();
-    std::this_thread::sleep_for(1100ms);
+    std::this_thread::sleep_for(1100ms);  // the idleness under test
   }
   EXPECT_TRUE(lock.try_lock());
   EXPECT_EQ(lock.unlock(), UnlockResult::released);

@@ -28,6 +28,7 @@
 #include "support/fake_server.hpp"
 #include "support/fault_proxy.hpp"
 #include "support/monitor.hpp"
+#include "support/outcome.hpp"
 #include "support/process.hpp"
 #include "support/redis_server.hpp"
 
@@ -49,29 +50,6 @@ ClientOptions timeouts(Milliseconds connect, Milliseconds command) {
 }
 
 void warm_up(Client& client) { EXPECT_FALSE(client.holder("nobody's")); }
-
-// What a call that acquires came to.
-struct Outcome {
-  bool acquired = false;
-  std::optional<errc> error = {};
-  bool is_server_error = false;
-  std::string what = {};
-  Milliseconds took{0};
-};
-
-Outcome outcome_of(const std::function<bool()>& call) {
-  Outcome outcome;
-  outcome.took = elapsed([&] {
-    try {
-      outcome.acquired = call();
-    } catch (const Error& error) {
-      outcome.error = static_cast<errc>(error.code().value());
-      outcome.is_server_error = dynamic_cast<const ServerError*>(&error) != nullptr;
-      outcome.what = error.what();
-    }
-  });
-  return outcome;
-}
 
 // ---------------------------------------------------------------------------------------------------------------------
 // how long

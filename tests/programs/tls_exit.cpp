@@ -8,6 +8,8 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <latch>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,17 +33,20 @@ int main(int count, char** words) {
     users.locks.emplace_back(users.client, "name " + std::to_string(i),
                              redlock::LockOptions{.ttl = std::chrono::milliseconds(12)});
   }
-  for (int i = 0; i < 4; ++i) {
-    std::thread([uri, options] {
-      for (;;) {
+  constexpr int threads = 4;
+  const auto begun = std::make_shared<std::latch>(threads);  // theirs, too
+  for (int i = 0; i < threads; ++i) {
+    std::thread([uri, options, begun] {
+      for (bool is_first = true;; is_first = false) {
         try {
           redlock::Connection{uri, options}.command("PING");
+          if (is_first) begun->count_down();
         } catch (const std::exception&) {
           return;
         }
       }
     }).detach();
   }
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  begun->wait();
   std::exit(0);  // NOLINT(concurrency-mt-unsafe)
 }

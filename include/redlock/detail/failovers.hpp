@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -10,15 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "redlock/detail/backoff.hpp"
 #include "redlock/detail/chore.hpp"
 #include "redlock/detail/clock.hpp"
 #include "redlock/detail/endpoint.hpp"
 #include "redlock/detail/hiredis.hpp"
-#include "redlock/detail/random.hpp"
 #include "redlock/detail/sentinel.hpp"
 #include "redlock/detail/subscription.hpp"
-#include "redlock/error.hpp"
 
 namespace redlock::detail {
 
@@ -41,7 +37,7 @@ class Failovers final : public Chore {
   TimePoint watch(PollSet& files) override {
     TimePoint wake = never;
     for (const Listener& each : listeners_)
-      wake = (std::min)(wake, each.subscription ? each.subscription->watch(files) : each.retry);
+      wake = (std::min)(wake, each.subscription ? each.subscription->watch(files) : each.again.at());
     return wake;
   }
 
@@ -51,35 +47,25 @@ class Failovers final : public Chore {
   struct Listener {
     std::shared_ptr<Endpoint> sentinel;
     std::unique_ptr<Subscription> subscription = {};
-    TimePoint retry = {};
-    Backoff pauses{std::chrono::milliseconds(10), std::chrono::seconds(1)};
+    Resubscription again = {};
     bool has_missed = false;  // what was said while nobody listened
   };
 
   void run(Listener& listener, TimePoint now) noexcept {
     try {
-      if (!listener.subscription && now < listener.retry) return;
+      if (!listener.subscription && !listener.again.is_due(now)) return;
       if (!listener.subscription)
         listener.subscription = std::make_unique<Subscription>(listener.sentinel, "+switch-master");
       listener.subscription->advance(now, [&](const redisReply* message) {
         const bool is_told = message != nullptr && is_ours(text_of(*message));
         if (is_told || (message == nullptr && std::exchange(listener.has_missed, false))) moved_();
-        listener.pauses.reset();
+        listener.again.succeeded();
       });
-    } catch (const ServerError& error) {
-      const bool passes = is_transient(static_cast<errc>(error.code().value()));
-      lose(listener, now + (passes ? listener.pauses.next(random_fraction()) : after_refusal));
-    } catch (const std::exception&) {
-      lose(listener, now + listener.pauses.next(random_fraction()));
+    } catch (const std::exception& error) {
+      listener.has_missed = listener.has_missed || (listener.subscription && listener.subscription->is_hearing());
+      listener.subscription.reset();
+      listener.again.failed(error, now);
     }
-  }
-
-  static constexpr std::chrono::nanoseconds after_refusal = std::chrono::minutes(1);
-
-  static void lose(Listener& listener, TimePoint retry) noexcept {
-    listener.has_missed = listener.has_missed || (listener.subscription && listener.subscription->is_hearing());
-    listener.subscription.reset();
-    listener.retry = retry;
   }
 
   // "name old-host old-port new-host new-port"

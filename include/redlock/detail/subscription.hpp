@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -9,13 +10,33 @@
 #include <string_view>
 #include <utility>
 
+#include "redlock/detail/backoff.hpp"
 #include "redlock/detail/clock.hpp"
 #include "redlock/detail/endpoint.hpp"
 #include "redlock/detail/hiredis.hpp"
+#include "redlock/detail/random.hpp"
 #include "redlock/detail/session.hpp"
 #include "redlock/error.hpp"
 
 namespace redlock::detail {
+
+// When to subscribe again: after a moment, or a minute where the server refuses.
+class Resubscription {
+ public:
+  bool is_due(TimePoint now) const noexcept { return now >= at_; }
+  TimePoint at() const noexcept { return at_; }
+
+  void succeeded() noexcept { pauses_.reset(); }
+  void failed(const std::exception& error, TimePoint now) noexcept {
+    const auto* refusal = dynamic_cast<const ServerError*>(&error);
+    const bool passes = refusal == nullptr || is_transient(static_cast<errc>(refusal->code().value()));
+    at_ = now + (passes ? pauses_.next(random_fraction()) : std::chrono::minutes(1));
+  }
+
+ private:
+  TimePoint at_;
+  Backoff pauses_{std::chrono::milliseconds(10), std::chrono::seconds(1)};
+};
 
 // One connection that hears a channel, and makes sure once a second that it still would.
 //

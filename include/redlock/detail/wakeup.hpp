@@ -15,12 +15,10 @@
 #include <string_view>
 #include <utility>
 
-#include "redlock/detail/backoff.hpp"
 #include "redlock/detail/chore.hpp"
 #include "redlock/detail/clock.hpp"
 #include "redlock/detail/endpoint.hpp"
 #include "redlock/detail/hiredis.hpp"
-#include "redlock/detail/random.hpp"
 #include "redlock/detail/session.hpp"
 #include "redlock/detail/store.hpp"
 #include "redlock/detail/subscription.hpp"
@@ -82,24 +80,23 @@ class Wakeup final : public Chore {
     if (!awake_) return;
     try {
       step(now);
-    } catch (const ServerError& error) {
-      const bool passes = is_transient(static_cast<errc>(error.code().value()));
-      lose(now + (passes ? pauses_.next(random_fraction()) : after_refusal));
-    } catch (const std::exception&) {
-      lose(now + pauses_.next(random_fraction()));
+    } catch (const std::exception& error) {
+      const bool heard = subscription_ && subscription_->is_hearing();
+      fall_silent();
+      again_.failed(error, now);
+      if (heard) bell_.ring_all();
     }
   }
 
   TimePoint watch(PollSet& files) override {
     if (!awake_) return never;
-    return (std::min)(wanted_until(), subscription_ ? subscription_->watch(files) : retry_);
+    return (std::min)(wanted_until(), subscription_ ? subscription_->watch(files) : again_.at());
   }
 
   bool is_done() override { return true; }
 
  private:
   static constexpr std::chrono::seconds linger{10};
-  static constexpr std::chrono::nanoseconds after_refusal = std::chrono::minutes(1);
   static constexpr std::string_view channel = "__redis__:invalidate";
 
   TimePoint wanted_until() const noexcept { return TimePoint(TimePoint::duration(wanted_until_.load())); }
@@ -115,13 +112,13 @@ class Wakeup final : public Chore {
     if (refused == Refused::tracking) throw ServerError(errc::no_permission, "no tracking");
     if (refused == Refused::connection) throw ConnectionError(errc::connection_lost, "not known to the server");
     if (!subscription_) {
-      if (now < retry_) return;
+      if (!again_.is_due(now)) return;
       subscription_.emplace(endpoint_, channel);
     }
     subscription_->advance(now, [this](const redisReply* names) {
       if (names != nullptr) return told(*names);
       if (subscription_->session().client_id() == 0) throw ServerError(errc::no_permission, "no CLIENT ID");
-      pauses_.reset();
+      again_.succeeded();
       hearing(subscription_->session().client_id(), subscription_->session().run_id());
       bell_.ring_all();  // the waiters register their names with their next attempt
     });
@@ -131,13 +128,6 @@ class Wakeup final : public Chore {
   void told(const redisReply& names) noexcept {
     if (names.type != REDIS_REPLY_ARRAY) return bell_.ring_all();
     for (std::size_t i = 0; i < names.elements; ++i) bell_.ring(text_of(*names.element[i]));
-  }
-
-  void lose(TimePoint retry) noexcept {
-    const bool heard = subscription_ && subscription_->is_hearing();
-    fall_silent();
-    retry_ = retry;
-    if (heard) bell_.ring_all();
   }
 
   void fall_silent() noexcept {
@@ -166,8 +156,7 @@ class Wakeup final : public Chore {
   std::atomic<TimePoint::rep> wanted_until_ = 0;
   // The service thread's own.
   std::optional<Subscription> subscription_;
-  Backoff pauses_{std::chrono::milliseconds(10), std::chrono::seconds(1)};
-  TimePoint retry_;
+  Resubscription again_;
   // Guarded by mutex_.
   mutable std::mutex mutex_;
   std::int64_t hearing_ = 0;  // the client id of the subscription, once it hears
