@@ -1,4 +1,4 @@
-// What the README says that a user needs: it is enough, and without any of it something is missing.
+// What the README says that a user needs: it is enough, and, of one server, without any of it something is missing.
 
 #include <gtest/gtest.h>
 #include <redlock/redlock.hpp>
