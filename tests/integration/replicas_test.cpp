@@ -140,7 +140,7 @@ TEST_F(Replicas, ThatDoNotAcknowledgeARenewalEndTheLockAtItsDeadline) {
 }
 
 TEST_F(Replicas, ThatLagForAMomentDoNotEndIt) {
-  Lock lock{client, "name", {.ttl = 3s, .replicas = 1}};
+  Lock lock{client, "name", {.ttl = 15s, .replicas = 1}};  // in which the replica must connect and synchronise again
   cut();
   EXPECT_THROW((void)lock.renew(), ServerError);
   link.reset_all();
