@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "redlock/detail/persist.hpp"
+#include "redlock/detail/request.hpp"
+#include "redlock/detail/side_key.hpp"
 #include "redlock/detail/state.hpp"
 #include "redlock/detail/store.hpp"
 #include "redlock/detail/text.hpp"
@@ -23,7 +25,9 @@ namespace redlock {
 
 // Who holds a name.
 struct Holder {
-  std::string token;  // the value in Redis: an OwnerToken's text, or whatever another program wrote
+  // The value in Redis: an OwnerToken's text, or whatever another program wrote. Of a SharedMutex or a Semaphore, which
+  // several may hold: that of the one whose lease ends last.
+  std::string token;
   std::optional<std::chrono::milliseconds>
       remaining;  // until it ends by itself; nullopt: never, somebody has to delete it
 };
@@ -56,8 +60,8 @@ class Client {
   }
 
   // Takes `name` from whoever holds it, who learns of it at the next renewal, or from who left it taken at some nodes of a
-  // quorum. False: it was free. Two round trips: it deletes what it saw, never a lock taken in between. Throws
-  // ConnectionError, ServerError.
+  // quorum. False: it was free. Two round trips: it deletes what it saw, never a lock taken in between; but of a SharedMutex
+  // or a Semaphore whatever is held. Throws ConnectionError, ServerError.
   template <StringLike S>
   bool force_unlock(const S& name) {
     return take_away(detail::checked_name(detail::view(name)));
@@ -73,6 +77,8 @@ class Client {
 
  private:
   friend class Lock;
+  friend class Mutex;
+  friend class Semaphore;
 
   explicit Client(std::shared_ptr<detail::Handle> handle) : handle_(std::move(handle)) {}
 
@@ -98,10 +104,13 @@ class Client {
     for (std::size_t i = 0; i < Quorum::most_nodes; ++i) {
       const detail::Answer seen = persist({.verb = detail::Verb::look, .name = name}, "force_unlock");
       if (seen.holder.empty()) return freed;
+      const std::string queue = seen.shared ? detail::side_key(name, "queue") : std::string();
       const detail::Answer released = persist({.verb = detail::Verb::release,
                                                .name = name,
+                                               .mode = seen.shared ? detail::Mode::everybody : detail::Mode::owner,
                                                .token = seen.holder,
-                                               .ttl = seen.holder_ttl.value_or(std::chrono::minutes(1))},
+                                               .ttl = seen.holder_ttl.value_or(std::chrono::minutes(1)),
+                                               .queue_key = queue},
                                               "force_unlock");
       // One that was sent twice may have done it the first time.
       if (seen.kind == detail::Answer::Kind::yes)

@@ -15,9 +15,11 @@
 #include "redlock/detail/acquisition.hpp"
 #include "redlock/detail/deadline.hpp"
 #include "redlock/detail/holding.hpp"
+#include "redlock/detail/subject.hpp"
 #include "redlock/detail/text.hpp"
 #include "redlock/detail/unlock.hpp"
 #include "redlock/error.hpp"
+#include "redlock/names.hpp"
 #include "redlock/observer.hpp"
 #include "redlock/options.hpp"
 #include "redlock/token.hpp"
@@ -78,6 +80,28 @@ class Lock {
     try_lock_for(wait);
   }
 
+  // The same for several names: all of them at once or none, in any order, as one lock with one token, one renewal and, with
+  // .fencing, one fencing token. In a cluster they must be in one slot: {order:7}:stock and {order:7}:invoice are, by their
+  // common hash tag. Not with .fair.
+  [[nodiscard]] Lock(Client client, const Names& names, LockOptions options = {})
+      : Lock(Deferred{}, std::move(client), names, std::move(options)) {
+    lock();
+  }
+  template <std::same_as<std::defer_lock_t> Tag>
+  [[nodiscard]] Lock(Client client, const Names& names, Tag /*tag*/, LockOptions options = {})
+      : Lock(Deferred{}, std::move(client), names, std::move(options)) {}
+  template <std::same_as<std::try_to_lock_t> Tag>
+  [[nodiscard]] Lock(Client client, const Names& names, Tag /*tag*/, LockOptions options = {})
+      : Lock(Deferred{}, std::move(client), names, std::move(options)) {
+    try_lock();
+  }
+  template <class Rep, class Period>
+  [[nodiscard]] Lock(Client client, const Names& names, std::chrono::duration<Rep, Period> wait,
+                     LockOptions options = {})
+      : Lock(Deferred{}, std::move(client), names, std::move(options)) {
+    try_lock_for(wait);
+  }
+
   // Takes over what release() let go of, here or in another process. Renews it once; empty if it is gone. One round
   // trip.
   template <StringLike S, std::same_as<std::adopt_lock_t> Tag>
@@ -98,10 +122,10 @@ class Lock {
   ~Lock() { holding_.close(); }
 
   // Waits until it holds the name. One round trip where it is free. Outlasts an outage of ClientOptions::retry_for.
-  void lock() { acquire({detail::forever, retry_for()}, {}); }
+  void lock() { acquire(detail::forever, {}); }
 
   // The same, until stopped. False: stopped, within 50 ms.
-  bool lock(const std::stop_token& stop) { return acquire({detail::forever, retry_for()}, stop); }
+  bool lock(const std::stop_token& stop) { return acquire(detail::forever, stop); }
 
   // Exactly one attempt. Takes connect_timeout + command_timeout at most; throws if Redis cannot be reached.
   bool try_lock() { return acquire({}, {}); }
@@ -110,8 +134,7 @@ class Lock {
   // Redis was last heard of; throws if it never was, or failed after that. Zero or less: try_lock().
   template <class Rep, class Period>
   bool try_lock_for(std::chrono::duration<Rep, Period> wait) {
-    const std::chrono::nanoseconds limit = detail::clamp(wait);
-    return acquire({limit, limit < detail::forever ? std::chrono::nanoseconds(0) : retry_for()}, {});
+    return acquire(detail::clamp(wait), {});
   }
   template <class AnyClock, class Duration>
   bool try_lock_until(std::chrono::time_point<AnyClock, Duration> when) {
@@ -150,6 +173,7 @@ class Lock {
   // stopped.
   std::stop_token lost_token() const { return holding_.lost_token(); }
 
+  // Of several names: "a, b".
   std::string_view name() const noexcept { return holding_.name(); }
 
   // The value in Redis; the nil token while nothing is held.
@@ -166,12 +190,19 @@ class Lock {
   struct Deferred {};
 
   Lock(Deferred /*tag*/, Client client, std::string_view name, LockOptions options)
-      : holding_(std::move(client.handle_), name, std::move(options)) {}
+      : holding_(std::move(client.handle_), {.name = name}, std::move(options)) {}
+  Lock(Deferred /*tag*/, Client client, const Names& names, LockOptions options)
+      : holding_(std::move(client.handle_), subject(names, names.text()), std::move(options)) {}
 
-  bool acquire(detail::Patience patience, const std::stop_token& stop) {
-    return holding("lock").acquire(patience, stop);
+  // One name is held as one that was given alone.
+  static detail::Subject subject(const Names& names, std::string_view text) {
+    if (names.all().size() == 1) return {.name = names.all().front()};
+    return {.name = text, .names = names.all()};
   }
-  std::chrono::nanoseconds retry_for() const { return holding_.retry_for(); }
+
+  bool acquire(std::chrono::nanoseconds wait, const std::stop_token& stop) {
+    return holding("lock").acquire(detail::Patience::of(wait, holding_.retry_for()), stop);
+  }
 
   detail::Holding& holding(const char* operation) {
     if (!holding_.is_empty()) return holding_;

@@ -98,14 +98,14 @@ TEST_F(TurnstileTest, a_name_that_nobody_wants_has_no_entry) {
 }
 
 TEST_F(TurnstileTest, is_taken_by_a_valid_holder) {
-  EXPECT_FALSE(turnstile.is_taken("job", start));
+  EXPECT_FALSE(turnstile.is_taken({.name = "job"}, start));
   const auto held = lease();
   turnstile.hold(held, start);
-  EXPECT_TRUE(turnstile.is_taken("job", start));
-  EXPECT_FALSE(turnstile.is_taken("job", start + 30s)) << "the lease is over";
-  EXPECT_FALSE(turnstile.is_taken("another", start));
+  EXPECT_TRUE(turnstile.is_taken({.name = "job"}, start));
+  EXPECT_FALSE(turnstile.is_taken({.name = "job"}, start + 30s)) << "the lease is over";
+  EXPECT_FALSE(turnstile.is_taken({.name = "another"}, start));
   turnstile.release(*held, false, start);
-  EXPECT_FALSE(turnstile.is_taken("job", start));
+  EXPECT_FALSE(turnstile.is_taken({.name = "job"}, start));
 }
 
 TEST_F(TurnstileTest, who_comes_behind_a_holder_of_this_process_asks_redis_only_when_that_must_be_over) {
@@ -162,13 +162,13 @@ TEST_F(TurnstileTest, a_try_is_of_use_where_waiters_have_not_found_it_held) {
   Place place(turnstile, wanted, start);
   Acquisition mine = acquisition();
   ASSERT_EQ(place.look(mine, start), Role::head);
-  EXPECT_FALSE(turnstile.is_taken("job", start)) << "nothing is known yet";
+  EXPECT_FALSE(turnstile.is_taken({.name = "job"}, start)) << "nothing is known yet";
   mine.answered(std::move(testing::failed(errc::connect_failed, "refused").answer), start, start, 0);
   place.report(mine, {errc::connect_failed, "refused"}, false);
-  EXPECT_FALSE(turnstile.is_taken("job", start)) << "an outage is to be told as one";
+  EXPECT_FALSE(turnstile.is_taken({.name = "job"}, start)) << "an outage is to be told as one";
   mine.answered(held_by("a"), start, start, 0);
   place.report(mine, {}, false);
-  EXPECT_TRUE(turnstile.is_taken("job", start));
+  EXPECT_TRUE(turnstile.is_taken({.name = "job"}, start));
 }
 
 // It has not unlocked yet, and nobody may spin until it does.
@@ -337,7 +337,7 @@ TEST_F(PassTest, the_first_in_line_gets_the_same_token_and_the_next_fence) {
   Place first(turnstile, wanted, start), second(turnstile, wanted, start);
   ASSERT_EQ(look(first), Role::head);
   ASSERT_TRUE(pass());
-  EXPECT_TRUE(turnstile.is_taken("job", start)) << "it is on its way";
+  EXPECT_TRUE(turnstile.is_taken({.name = "job"}, start)) << "it is on its way";
   EXPECT_EQ(look(second), Role::queued);
   ASSERT_EQ(look(first), Role::passed);
   const Grant passed = first.take(start);
@@ -426,7 +426,7 @@ TEST_F(PassTest, one_that_took_it_and_could_not_hold_it_gives_it_back) {
   EXPECT_EQ(place->take(start).token, grant.token);
   place.reset();
   ASSERT_EQ(background.leftovers.size(), 1U);
-  EXPECT_FALSE(turnstile.is_taken("job", start));
+  EXPECT_FALSE(turnstile.is_taken({.name = "job"}, start));
 }
 
 TEST_F(PassTest, without_a_block_of_fences_there_is_none) {
@@ -506,7 +506,7 @@ TEST_F(FairPlaceTest, one_that_holds_left_the_queue_by_that) {
   const auto held = lease();
   place.hold(turnstile, held, start);
   EXPECT_TRUE(background.leftovers.empty());
-  EXPECT_TRUE(turnstile.is_taken("job", start));
+  EXPECT_TRUE(turnstile.is_taken({.name = "job"}, start));
   EXPECT_EQ(turnstile.size(), 1U);
   turnstile.release(*held, false, start);
   EXPECT_EQ(turnstile.size(), 0U);

@@ -15,10 +15,13 @@
 #include "redlock/detail/counters.hpp"
 #include "redlock/detail/deadline.hpp"
 #include "redlock/detail/grant.hpp"
+#include "redlock/detail/place.hpp"
 #include "redlock/detail/random.hpp"
+#include "redlock/detail/request.hpp"
 #include "redlock/detail/store.hpp"
 #include "redlock/detail/token_source.hpp"
 #include "redlock/detail/turnstile.hpp"
+#include "redlock/detail/wanted.hpp"
 #include "redlock/token.hpp"
 
 namespace redlock::detail {
@@ -42,7 +45,7 @@ struct Acquirer {
       if (role == Turnstile::Role::passed) {
         const Grant grant = place.take(now);
         if (now < grant.until) return grant;
-        background.chase(grant.take_back(wanted, now));
+        background.chase(Leftover::of(wanted.request(Verb::release, grant.token.text()), now));
         continue;
       }
       Acquisition::Next next = acquisition.next(now);
@@ -74,20 +77,15 @@ struct Acquirer {
     const OwnerToken token = tokens.next(now);
     const bool may_pass = wanted.passable && !wanted.fence_key.empty() && place.is_followed();
     const std::uint64_t block = may_pass ? 1 + most_passes : 1;
-    Request request{.verb = acquisition.verb(),
-                    .name = wanted.name,
-                    .token = token.text(),
-                    .ttl = wanted.ttl,
-                    .fence_key = wanted.fence_key,
-                    .fence_block = block,
-                    .fence_floor = wanted.fence_key.empty() ? 0 : clock.wall(),
-                    .queue_key = wanted.queue_key,
-                    .replicas = wanted.replicas};
-    if (!place.id().empty()) {  // in the queue of a fair lock, from the first attempt on
+    Request request = wanted.request(acquisition.verb(), token.text());
+    request.fence_key = wanted.fence_key;
+    request.fence_block = block;
+    request.fence_floor = wanted.fence_key.empty() ? 0 : clock.wall();
+    if (!place.id().empty()) {  // in the queue, from the first attempt on
       request.verb = Verb::acquire;
       request.place = place.id();
     }
-    if (request.verb == Verb::acquire) background.listen(wanted.name, now);
+    if (request.verb == Verb::acquire) background.listen(wanted.key(), now);
     Answer answer = ask(store, clock, request, acquisition.attempt_deadline(now), stop);
     const TimePoint until = valid_until(answer.sent, wanted.ttl);
     const TimePoint then = clock.now();
@@ -117,10 +115,7 @@ struct Acquirer {
     const TimePoint now = clock.now();
     if (answer.kind == Answer::Kind::no) return counters.contended.add();
     if (answer.kind == Answer::Kind::yes) {  // too late to be of use
-      return background.chase({.name = std::string(request.name),
-                               .token = std::string(request.token),
-                               .until = now + request.ttl,
-                               .queue_key = std::string(request.queue_key)});
+      return background.chase(Leftover::of(request, now));
     }
     counters.failed.add();
     if (!answer.leftover) return;

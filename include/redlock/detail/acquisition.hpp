@@ -20,6 +20,10 @@ namespace redlock::detail {
 struct Patience {
   std::chrono::nanoseconds wait{0};       // 0: one attempt; `forever`: until granted
   std::chrono::nanoseconds retry_for{0};  // with `forever`: for how long failures in a row are borne
+
+  static Patience of(std::chrono::nanoseconds wait, std::chrono::nanoseconds retry_for) noexcept {
+    return {wait, wait < forever ? std::chrono::nanoseconds(0) : retry_for};
+  }
 };
 
 // What the attempts at one name have come to, and when the next one is due. It is handed on from one waiter of a

@@ -114,7 +114,7 @@ class ClusterOperation final : public Operation {
   // Finds out who keeps what. False: that has to be asked for first.
   bool locate(TimePoint now) {
     for (Unsent& each : unsent_) {
-      if (each.to == nullptr) each.to = map_.owner_to_ask(HashSlot::of(requests_[each.request].name), now);
+      if (each.to == nullptr) each.to = map_.owner_to_ask(HashSlot::of(requests_[each.request].key()), now);
       if (each.to == nullptr) return false;
     }
     return true;
@@ -123,7 +123,7 @@ class ClusterOperation final : public Operation {
   // After the search: what nobody is known to keep fails.
   void conclude(TimePoint now) {
     for (Unsent& each : unsent_) {
-      if (each.to == nullptr) each.to = map_.last_owner(HashSlot::of(requests_[each.request].name));
+      if (each.to == nullptr) each.to = map_.last_owner(HashSlot::of(requests_[each.request].key()));
       if (each.to != nullptr) continue;
       if (search_->has_learnt()) {
         fail(each.request, {errc::cluster_down, "nobody keeps the key's slot"}, now);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -35,10 +36,15 @@ class ClusterStore final : public Store, public Chore {
     return map_.settings().connect_timeout + map_.settings().command_timeout;
   }
 
-  const void* keeper(std::string_view name) const noexcept override { return map_.last_owner(HashSlot::of(name)); }
+  const void* keeper(std::string_view key) const noexcept override { return map_.last_owner(HashSlot::of(key)); }
+
+  bool keeps_together(std::span<const std::string> names) const noexcept override {
+    return std::all_of(names.begin(), names.end(),
+                       [&](const std::string& each) { return HashSlot::of(each) == HashSlot::of(names.front()); });
+  }
 
   bool post(const Request& release, const std::shared_ptr<Background>& background) override {
-    ClusterNode* node = map_.last_owner(HashSlot::of(release.name));
+    ClusterNode* node = map_.last_owner(HashSlot::of(release.key()));
     return node != nullptr && node->store->post(release, background);
   }
   bool owes() noexcept override {
@@ -48,9 +54,9 @@ class ClusterStore final : public Store, public Chore {
     return any;
   }
 
-  bool listen(std::string_view name, TimePoint now) noexcept override {
-    ClusterNode* node = map_.last_owner(HashSlot::of(name));
-    return node != nullptr && node->store->listen(name, now);
+  bool listen(std::string_view key, TimePoint now) noexcept override {
+    ClusterNode* node = map_.last_owner(HashSlot::of(key));
+    return node != nullptr && node->store->listen(key, now);
   }
 
   Wakeups wakeups() const noexcept override {

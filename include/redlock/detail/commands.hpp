@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -13,19 +12,22 @@
 #include <vector>
 
 #include "redlock/detail/exchange.hpp"
-#include "redlock/detail/hiredis.hpp"
+#include "redlock/detail/key_list.hpp"
+#include "redlock/detail/request.hpp"
 #include "redlock/detail/scripts/fair.hpp"
 #include "redlock/detail/scripts/lock.hpp"
-#include "redlock/detail/store.hpp"
-#include "redlock/error.hpp"
+#include "redlock/detail/scripts/queue.hpp"
+#include "redlock/detail/scripts/script.hpp"
+#include "redlock/detail/scripts/several.hpp"
+#include "redlock/detail/scripts/shared.hpp"
 
-// Requests as Redis commands, and Redis's replies as answers. Nothing else in the library knows a command by name, the
-// set-up of a connection (session.hpp) aside.
+// Requests as Redis commands. Nothing else in the library knows a command by name, the set-up of a connection
+// (session.hpp) aside.
 namespace redlock::detail {
 
 // What the next reply on a connection is for.
 struct Owed {
-  enum class Part : std::uint8_t { main, holder, holder_ttl, kill, tracking, caching, turn, replicas, asking };
+  enum class Part : std::uint8_t { main, holder, holders, holder_ttl, kill, tracking, caching, turn, replicas, asking };
   std::size_t request;
   Part part;
 };
@@ -50,10 +52,13 @@ class Commands {
       case Verb::try_acquire:
       case Verb::release:
       case Verb::renew:
-      case Verb::raise: return act(request, By::sha1);
+      case Verb::raise:
+      case Verb::downgrade: return act(request, By::sha1);
       case Verb::acquire:
+        if (!request.keys.empty()) watch_all(request);
         act(request, By::sha1);
-        if (!request.queue_key.empty()) return;  // first it has to be known whether it waits, and where
+        // Where it has a place in a queue, it first has to be known whether it waits.
+        if (!request.queue_key.empty() || !request.keys.empty()) return;
         if (tracking_ && !asking_) put(Owed::Part::caching, {"CLIENT", "CACHING", "YES"});
         return look(request);
       case Verb::look: return look(request);
@@ -63,7 +68,7 @@ class Commands {
     }
   }
 
-  // After NOSCRIPT: servers may forget scripts at any time.
+  // After NOSCRIPT: servers may forget scripts at any time. Of a look: the name is one that several may hold.
   void write_by_text(const Request& request, std::size_t index) {
     index_ = index;
     asking_ = request.asking;
@@ -75,14 +80,14 @@ class Commands {
     put(Owed::Part::replicas, {"WAIT", NumberWord(count), NumberWord(time.count())});
   }
 
-  // A fair waiter is told by a key of its own; the first in line also hears of the name. What has changed before it
-  // listened is seen.
+  // A waiter in a queue is told by a key of its own; the first in line for a fair lock also hears of the name. What has
+  // changed before it listened is seen.
   void watch_turn(const Request& request, std::size_t index, bool is_first) {
     if (!tracking_ || request.asking) return;  // ASKING and CACHING YES each take the command behind them
     index_ = index;
     const std::string own = scripts::own_key(request.queue_key, request.place);
     put(Owed::Part::caching, {"CLIENT", "CACHING", "YES"});
-    if (is_first) return put(Owed::Part::turn, {"MGET", own, request.name});
+    if (is_first && request.mode == Mode::owner) return put(Owed::Part::turn, {"MGET", own, request.name});
     put(Owed::Part::turn, {"MGET", own});
   }
 
@@ -91,7 +96,7 @@ class Commands {
     const std::string alive = std::string(request.queue_key) + ":alive";
     const NumberWord dead_after(scripts::dead_after.count()), ttl(request.ttl.count()), keep(request.keep.count());
     const NumberWord proposal(request.fence_floor);
-    const bool acquires = request.verb == Verb::try_acquire || request.verb == Verb::acquire;
+    const bool acquires = is_acquisition(request.verb);
     const bool fences = acquires && !request.fence_key.empty();
     std::array<std::string_view, 9> words = {request.name, request.queue_key, alive};
     auto* end = words.begin() + 3;
@@ -109,9 +114,68 @@ class Commands {
            std::span<const std::string_view>(words.begin(), end));
   }
 
+  // Of a name that several hold.
+  void act_shared(const Request& request, By by) {
+    const Script* which = &scripts::release_shared;
+    const bool acquires = is_acquisition(request.verb);
+    if (acquires) which = &scripts::acquire_shared;
+    if (request.verb == Verb::renew) which = &scripts::renew_shared;
+    if (request.verb == Verb::downgrade) which = &scripts::downgrade;
+    const std::string alive = std::string(request.queue_key) + ":alive";
+    const std::string limits = request.permits > 0 ? std::string(request.queue_key) + ":limits" : std::string();
+    const std::string entry = std::string(entry_prefix(request.mode)).append(request.token);
+    const NumberWord dead_after(scripts::dead_after.count()), permits(request.permits), ttl(request.ttl.count());
+    const NumberWord proposal(request.fence_floor);
+    const std::string_view fourth = limits.empty() && acquires ? request.fence_key : std::string_view(limits);
+    std::array<std::string_view, 10> words = {request.name, request.queue_key, alive, fourth};
+    const std::initializer_list<std::string_view> arguments = {
+        request.mode == Mode::everybody ? "*" : std::string_view(entry),
+        request.place,
+        dead_after,
+        permits,
+        ttl,
+        proposal};
+    const auto* end = std::copy(arguments.begin(), arguments.end(), words.begin() + (fourth.empty() ? 3 : 4));
+    script(*which, by, fourth.empty() ? "3" : "4", std::span<const std::string_view>(words.begin(), end));
+  }
+
+  // All of several names or none.
+  void act_several(const Request& request, By by) {
+    const Script* which = &scripts::release_several;
+    if (is_acquisition(request.verb)) which = &scripts::acquire_several;
+    if (request.verb == Verb::renew) which = &scripts::renew_several;
+    if (request.verb == Verb::raise) which = &scripts::raise_several;
+    std::vector<std::string_view> words;
+    const auto add = [&words](std::string_view word) { words.push_back(word); };
+    for_each_key({}, request.keys, add);
+    const NumberWord count(words.size()), ttl(request.ttl.count()), keep(request.keep.count()),
+        floor(request.fence_floor);
+    const bool fences = is_acquisition(request.verb) || request.verb == Verb::raise;
+    if (fences && !request.fence_key.empty()) for_each_key({}, request.fence_key, add);
+    const NumberWord keys(words.size());
+    add(request.token);
+    if (request.verb == Verb::raise) add(floor);
+    if (request.verb == Verb::renew || is_acquisition(request.verb)) add(ttl);
+    if (is_acquisition(request.verb)) words.insert(words.end(), {count, floor});
+    if (which == &scripts::release_several && request.keep.count() > 0) add(keep);
+    script(*which, by, keys, words);
+  }
+
+  // Registers the names before they are asked for.
+  void watch_all(const Request& request) {
+    if (!tracking_ || asking_) return;
+    put(Owed::Part::caching, {"CLIENT", "CACHING", "YES"});
+    std::vector<std::string_view> words = {"MGET"};
+    for_each_key({}, request.keys, [&words](std::string_view key) { words.push_back(key); });
+    exchange_.append(words);
+    owed_.push_back({index_, Owed::Part::holders});
+  }
+
   void act(const Request& request, By by) {
-    if (!request.queue_key.empty() && request.verb != Verb::renew && request.verb != Verb::look)
-      return act_fair(request, by);
+    if (request.verb == Verb::look) return script(scripts::look_shared, by, "1", {request.name});
+    if (request.mode != Mode::owner) return act_shared(request, by);
+    if (!request.keys.empty()) return act_several(request, by);
+    if (!request.queue_key.empty() && request.verb != Verb::renew) return act_fair(request, by);
     switch (request.verb) {
       case Verb::try_acquire:
       case Verb::acquire:
@@ -132,7 +196,8 @@ class Commands {
       case Verb::take_back:
         if (request.keep.count() <= 0) return script(scripts::release, by, "1", {request.name, request.token});
         return script(scripts::release, by, "1", {request.name, request.token, NumberWord(request.keep.count())});
-      case Verb::look: return;
+      case Verb::look:
+      case Verb::downgrade: return;
     }
   }
 
@@ -146,11 +211,8 @@ class Commands {
   }
 
   void script(const Script& script, By by, std::string_view keys, std::span<const std::string_view> words) {
-    std::array<std::string_view, 12> command = {by == By::sha1 ? "EVALSHA" : "EVAL",
-                                                by == By::sha1 ? script.sha1 : script.text, keys};
-    const auto* end = std::copy(words.begin(), words.end(), command.begin() + 3);
     ask();
-    exchange_.append(std::span(command.data(), static_cast<std::size_t>(end - command.data())));
+    exchange_.append({by == By::sha1 ? "EVALSHA" : "EVAL", by == By::sha1 ? script.sha1 : script.text, keys}, words);
     owed_.push_back({index_, Owed::Part::main});
   }
 
@@ -172,123 +234,6 @@ class Commands {
   std::vector<Owed>& owed_;
   std::size_t index_ = 0;
   bool tracking_ = false, asking_ = false;
-};
-
-// Puts one reply into the answer it belongs to.
-class Interpreter {
- public:
-  enum class Result { done, unknown_script, queued };
-
-  // The scripts of a fair lock use keys whose names they find out, which in a cluster may be on their way elsewhere: an
-  // error between two writes. Scripts do not roll back.
-  static bool may_be_half_done(const Request& request, const redisReply& reply) noexcept {
-    return !request.queue_key.empty() && is_error(reply) && request.may_land() &&
-           text_of(reply).find("non local key") != std::string_view::npos;
-  }
-
-  // Throws ConnectionError (protocol_error) for a reply that this command never has.
-  static Result take(const Request& request, Owed::Part part, const redisReply& reply, Answer& answer) {
-    if (part == Owed::Part::main) return main_part(request, reply, answer);
-    if (part == Owed::Part::asking) {
-      // What comes behind it says how it went.
-    } else if (part == Owed::Part::tracking || part == Owed::Part::caching) {
-      answer.registered = !is_error(reply);
-    } else if (is_error(reply)) {
-      // Granted is granted, also where the question behind it is refused.
-      if (answer.kind != Answer::Kind::yes || request.verb == Verb::look) failed(reply, answer);
-    } else if (part == Owed::Part::turn) {
-      turn(request, reply, answer);
-    } else if (part == Owed::Part::holder) {
-      holder(request, reply, answer);
-    } else if (part == Owed::Part::holder_ttl) {
-      holder_ttl(reply, answer);
-    } else if (!is_integer(reply)) {
-      unexpected(reply);
-    }
-    return Result::done;
-  }
-
- private:
-  static Result main_part(const Request& request, const redisReply& reply, Answer& answer) {
-    if (is_error(reply)) {
-      if (text_of(reply).starts_with("NOSCRIPT")) return Result::unknown_script;
-      failed(reply, answer);
-      return Result::done;
-    }
-    const bool acquires = request.verb == Verb::try_acquire || request.verb == Verb::acquire;
-    if (acquires && queued(request, reply, answer)) {
-      answer.kind = Answer::Kind::no;
-      return Result::queued;
-    }
-    if (acquires) {
-      answer.kind = is_nil(reply) ? Answer::Kind::no : granted(request, reply, answer);
-    } else if (!is_integer(reply) || (reply.integer != 0 && reply.integer != 1)) {
-      unexpected(reply);
-    } else if (request.verb != Verb::take_back) {
-      answer.kind = reply.integer == 1 ? Answer::Kind::yes : Answer::Kind::no;
-    } else if (reply.integer == 1 || answer.failure.what.empty()) {
-      answer.kind = Answer::Kind::yes;  // else the connection could not be killed, and a 0 proves nothing
-    }
-    return Result::done;
-  }
-
-  static bool queued(const Request& request, const redisReply& reply, Answer& answer) {
-    if (request.queue_key.empty() || reply.type != REDIS_REPLY_ARRAY) return false;
-    if (reply.elements != 2 || !is_integer(*reply.element[0])) unexpected(reply);
-    answer.rank = reply.element[0]->integer;
-    holder_ttl(*reply.element[1], answer);
-    return true;
-  }
-
-  static Answer::Kind granted(const Request& request, const redisReply& reply, Answer& answer) {
-    if (!is_text(reply)) unexpected(reply);
-    const std::string_view text = text_of(reply);
-    if (request.fence_key.empty()) {
-      if (text != (request.queue_key.empty() ? "OK" : "0")) unexpected(reply);
-    } else {
-      std::uint64_t number = 0;
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-      if (error != std::errc{} || end != text.data() + text.size()) unexpected(reply);
-      answer.fence = FencingToken(number);
-    }
-    return Answer::Kind::yes;
-  }
-
-  static void holder(const Request& request, const redisReply& reply, Answer& answer) {
-    if (!is_text(reply) && !is_nil(reply)) unexpected(reply);
-    if (request.verb == Verb::look) answer.kind = is_nil(reply) ? Answer::Kind::no : Answer::Kind::yes;
-    answer.vanished = is_nil(reply);
-    answer.holder = text_of(reply);
-  }
-
-  // [own key], or [own key, name]: told meanwhile, or free, or kept for this one: it is its turn.
-  static void turn(const Request& request, const redisReply& reply, Answer& answer) {
-    if (reply.type != REDIS_REPLY_ARRAY || reply.elements == 0 || reply.elements > 2) unexpected(reply);
-    answer.vanished = !is_nil(*reply.element[0]);
-    if (reply.elements < 2) return;
-    const redisReply& name = *reply.element[1];
-    const bool is_kept = text_of(name) == scripts::reservation(request.queue_key, request.place);
-    answer.vanished = answer.vanished || is_nil(name) || is_kept;
-    if (!answer.vanished) answer.holder = text_of(name);
-  }
-
-  static void holder_ttl(const redisReply& reply, Answer& answer) {
-    if (!is_integer(reply)) unexpected(reply);
-    constexpr long long longest = std::chrono::milliseconds(std::chrono::hours(24 * 365 * 100)).count();
-    if (reply.integer != -1)  // -2: gone meanwhile
-      answer.holder_ttl = std::chrono::milliseconds(std::clamp(reply.integer, 0LL, longest));
-  }
-
-  static void failed(const redisReply& reply, Answer& answer) {
-    answer.kind = Answer::Kind::failed;
-    answer.failure = {error_kind(text_of(reply)), std::string(text_of(reply))};
-    if (answer.failure.code == errc::redirected) answer.redirect = answer.failure.what;
-  }
-
-  [[noreturn]] static void unexpected(const redisReply& reply) {
-    throw ConnectionError(errc::protocol_error,
-                          "an answer of the wrong kind: '" + std::string(text_of(reply).substr(0, 100)) + "'");
-  }
 };
 
 }  // namespace redlock::detail

@@ -32,15 +32,14 @@ class NumberWord {
 // What is said on one connection: the commands written, and the answers owed for them. It knows bytes, not sockets.
 class Exchange {
  public:
-  void append(std::span<const std::string_view> words) {
-    prefix('*', words.size());
-    for (const std::string_view word : words) {
-      prefix('$', word.size());
-      out_.append(word).append("\r\n");
-    }
+  // One command, of which a part may come from elsewhere.
+  void append(std::initializer_list<std::string_view> words, std::span<const std::string_view> more = {}) {
+    prefix('*', words.size() + more.size());
+    for (const std::string_view word : words) append_word(word);
+    for (const std::string_view word : more) append_word(word);
     ++owed_;
   }
-  void append(std::initializer_list<std::string_view> words) { append(std::span(words.begin(), words.size())); }
+  void append(std::span<const std::string_view> words) { append({}, words); }
 
   std::string_view unsent() const noexcept { return std::string_view(out_).substr(sent_); }
   void sent(std::size_t bytes) noexcept {
@@ -71,6 +70,11 @@ class Exchange {
   bool is_even() const noexcept { return owed_ == 0 && out_.empty() && reader_.is_empty(); }
 
  private:
+  void append_word(std::string_view word) {
+    prefix('$', word.size());
+    out_.append(word).append("\r\n");
+  }
+
   void prefix(char kind, std::size_t number) {
     out_.push_back(kind);
     out_.append(NumberWord(static_cast<long long>(number))).append("\r\n");

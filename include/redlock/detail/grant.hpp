@@ -2,29 +2,12 @@
 
 #include <chrono>
 #include <cstdint>
-#include <string>
-#include <string_view>
 
 #include "redlock/detail/clock.hpp"
 #include "redlock/detail/session.hpp"
-#include "redlock/detail/store.hpp"
 #include "redlock/token.hpp"
 
 namespace redlock::detail {
-
-// What somebody wants to hold. Only between equal ones a lock is passed on without asking Redis.
-struct Wanted {
-  std::string_view name = {}, fence_key = {}, queue_key = {};
-  std::chrono::milliseconds ttl{0};
-  bool renewing = true;
-  unsigned replicas = 0;
-  bool passable = true;  // off: never passed on
-
-  bool agrees_with(const Wanted& other) const noexcept {
-    return passable && other.passable && ttl == other.ttl && renewing == other.renewing &&
-           fence_key.empty() == other.fence_key.empty();
-  }
-};
 
 // How often a lock is passed on before Redis and other processes get their turn.
 inline constexpr unsigned most_passes = 64;
@@ -49,14 +32,6 @@ struct Grant {
     next.fence = FencingToken(static_cast<std::uint64_t>(fence) + 1);
     --next.spare_fences;
     return next;
-  }
-
-  // Of a tenure that nobody wants.
-  Leftover take_back(const Wanted& wanted, TimePoint now) const {
-    return {.name = std::string(wanted.name),
-            .token = std::string(token.text()),
-            .until = now + wanted.ttl,
-            .queue_key = std::string(wanted.queue_key)};
   }
 };
 

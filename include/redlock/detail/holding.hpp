@@ -4,7 +4,6 @@
 #include <memory>
 #include <new>
 #include <optional>
-#include <stdexcept>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -18,10 +17,13 @@
 #include "redlock/detail/grant.hpp"
 #include "redlock/detail/lease.hpp"
 #include "redlock/detail/persist.hpp"
-#include "redlock/detail/side_key.hpp"
+#include "redlock/detail/place.hpp"
+#include "redlock/detail/request.hpp"
 #include "redlock/detail/state.hpp"
 #include "redlock/detail/store.hpp"
+#include "redlock/detail/subject.hpp"
 #include "redlock/detail/turnstile.hpp"
+#include "redlock/detail/wanted.hpp"
 #include "redlock/error.hpp"
 #include "redlock/observer.hpp"
 #include "redlock/options.hpp"
@@ -41,12 +43,13 @@ namespace redlock::detail {
 class Holding {
  public:
   Holding() noexcept = default;  // empty, as one that was moved from: only close() and the const members may be called
-  Holding(std::shared_ptr<Handle> handle, std::string_view name, LockOptions options);
+  Holding(std::shared_ptr<Handle> handle, const Subject& subject, LockOptions options);
 
   // False: somebody else holds it, or `stop` was requested.
   bool acquire(Patience patience, const std::stop_token& stop);
   bool adopt(const OwnerToken& token);
   bool renew();
+  bool downgrade();  // a writer to a reader. False: it is lost
   UnlockResult unlock();
   OwnerToken detach() noexcept;
   void close() noexcept;  // what a destructor does; empty after it
@@ -78,6 +81,7 @@ class Holding {
   Wanted wanted() const noexcept;
   void prepare();
   void begin(const Grant& grant, TimePoint started, Turnstile::Place& place);
+  bool renew_by(Verb verb, const char* operation);
   bool pass_on() noexcept;
   UnlockResult release();
   UnlockResult finish(UnlockResult result) noexcept;
@@ -96,37 +100,21 @@ class Holding {
   std::optional<FencingToken> fence_;
 };
 
-inline Holding::Holding(std::shared_ptr<Handle> handle, std::string_view name, LockOptions options)
+inline Holding::Holding(std::shared_ptr<Handle> handle, const Subject& subject, LockOptions options)
     : handle_(std::move(handle)),
       home_(&handle_->state()),
       lease_(home_->new_lease()),
       hold_at_least_(options.hold_at_least),
       await_release_(options.await_release) {
-  check(options);
-  if (options.fair && !home_->store().is_kept_by_one())
-    throw std::invalid_argument("redlock: a quorum keeps no queue: .fair takes one server");
-  if (options.replicas > 0 && !home_->store().is_kept_by_one())
-    throw std::invalid_argument("redlock: the nodes of a quorum have no replicas: .replicas takes one server");
-  Lease::Terms& terms = lease_->terms;
-  terms.name = checked_name(name);
-  terms.fence_key = options.fencing ? side_key(name, "fence") : std::string();
-  terms.queue_key = options.fair ? side_key(name, "queue") : std::string();
-  terms.ttl = options.ttl;
-  terms.renewing = options.watchdog;
-  terms.replicas = options.replicas;
-  terms.on_lost = std::move(options.on_lost);
+  check(subject, options, home_->store());
+  describe(lease_->terms, subject, std::move(options));
 }
 
 inline Wanted Holding::wanted() const noexcept {
-  const Lease::Terms& terms = lease_->terms;
-  return {.name = terms.name,
-          .fence_key = terms.fence_key,
-          .queue_key = terms.queue_key,
-          .ttl = terms.ttl,
-          .renewing = terms.renewing,
-          .replicas = terms.replicas,
-          .passable = terms.queue_key.empty() && terms.replicas == 0 && hold_at_least_.count() == 0 &&
-                      home_->handoff_window().count() > 0};
+  Wanted wanted = lease_->terms.wanted();
+  wanted.passable = wanted.keys.empty() && wanted.queue_key.empty() && wanted.replicas == 0 &&
+                    hold_at_least_.count() == 0 && home_->handoff_window().count() > 0;
+  return wanted;
 }
 
 // A lease object that is ours alone, in the state of this process.
@@ -159,7 +147,7 @@ inline bool Holding::acquire(Patience patience, const std::stop_token& stop) {
   const std::stop_callback on_stop(stop, [&stopped] { stopped.signal(); });
   const TimePoint started = home_->clock().now();
   const bool waits = patience.wait > std::chrono::nanoseconds(0);
-  if (!waits && home_->turnstile().is_taken(name(), started)) {
+  if (!waits && home_->turnstile().is_taken(wanted(), started)) {
     home_->counters().contended.add();
     return false;
   }
@@ -174,8 +162,7 @@ inline bool Holding::acquire(Patience patience, const std::stop_token& stop) {
 inline bool Holding::adopt(const OwnerToken& token) {
   const TimePoint started = home_->clock().now();
   const Lease::Terms& terms = lease_->terms;
-  const Request request{
-      .verb = Verb::renew, .name = terms.name, .token = token.text(), .ttl = terms.ttl, .replicas = terms.replicas};
+  const Request request = terms.wanted().request(Verb::renew, token.text());
   const Answer answer = persist(home_->store(), home_->clock(), request, never, home_->retry_for());
   if (answer.kind == Answer::Kind::failed) answer.failure.raise("adopt", name());
   const TimePoint until = valid_until(answer.sent, terms.ttl);
@@ -206,20 +193,26 @@ inline void Holding::begin(const Grant& grant, TimePoint started, Turnstile::Pla
 inline bool Holding::renew() {
   if (tenure_ == Tenure::idle) misuse(std::errc::operation_not_permitted, "renew");
   if (remaining() <= std::chrono::nanoseconds(0)) return false;
+  return renew_by(Verb::renew, "renew");
+}
+
+inline bool Holding::downgrade() {
+  if (remaining() <= std::chrono::nanoseconds(0)) return false;
+  home_->turnstile().release(*lease_, false, home_->clock().now());
+  return renew_by(Verb::downgrade, "downgrade");
+}
+
+inline bool Holding::renew_by(Verb verb, const char* operation) {
   const Lease::Terms& terms = lease_->terms;
-  const Request request{.verb = Verb::renew,
-                        .name = terms.name,
-                        .token = terms.token.text(),
-                        .ttl = terms.ttl,
-                        .replicas = terms.replicas};
-  const Answer answer = persist(home_->store(), home_->clock(), request, lease_->deadline(), home_->retry_for());
+  const Answer answer =
+      persist(home_->store(), home_->clock(), terms.request(verb), lease_->deadline(), home_->retry_for());
   const TimePoint now = home_->clock().now();
   if (answer.kind == Answer::Kind::no) home_->lost(lease_, LeaseLost::Reason::taken);
   if (answer.kind != Answer::Kind::failed) {
     return answer.kind == Answer::Kind::yes && lease_->extend(valid_until(answer.sent, terms.ttl), now);
   }
   if (!lease_->is_valid(now)) return false;
-  answer.failure.raise("renew", name());
+  answer.failure.raise(operation, name());
 }
 
 inline std::stop_token Holding::lost_token() const {

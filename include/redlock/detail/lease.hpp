@@ -16,6 +16,9 @@
 #include <thread>
 
 #include "redlock/detail/clock.hpp"
+#include "redlock/detail/key_list.hpp"
+#include "redlock/detail/request.hpp"
+#include "redlock/detail/wanted.hpp"
 #include "redlock/error.hpp"
 #include "redlock/observer.hpp"
 #include "redlock/token.hpp"
@@ -36,12 +39,28 @@ class Lease {
  public:
   // What the tenure is about. Constant while it lasts.
   struct Terms {
-    std::string name = {}, fence_key = {}, queue_key = {};
+    std::string name = {}, keys = {}, fence_key = {}, queue_key = {};  // see Request
+    Mode mode = Mode::owner;
+    unsigned permits = 0;
     OwnerToken token;
     std::chrono::milliseconds ttl{0};
     bool renewing = true;
     unsigned replicas = 0;
     std::function<void(const LeaseLost&)> on_lost;
+
+    std::string_view key() const noexcept { return first_key(name, keys); }
+    Wanted wanted() const noexcept {
+      return {.name = name,
+              .keys = keys,
+              .fence_key = fence_key,
+              .queue_key = queue_key,
+              .mode = mode,
+              .permits = permits,
+              .ttl = ttl,
+              .renewing = renewing,
+              .replicas = replicas};
+    }
+    Request request(Verb verb) const noexcept { return wanted().request(verb, token.text()); }
   };
 
   // The watchdog's notes on it, guarded by the watchdog's mutex.

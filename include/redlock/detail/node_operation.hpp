@@ -16,6 +16,7 @@
 #include "redlock/detail/clock.hpp"
 #include "redlock/detail/commands.hpp"
 #include "redlock/detail/endpoint.hpp"
+#include "redlock/detail/interpreter.hpp"
 #include "redlock/detail/pool.hpp"
 #include "redlock/detail/replicas.hpp"
 #include "redlock/detail/session.hpp"
@@ -55,7 +56,6 @@ class NodeOperation final : public Operation {
     });
     return stage_ == Stage::settled;
   }
-
   void abandon(TimePoint now) noexcept override {
     if (stage_ != Stage::settled) fail(now, ConnectionError(errc::timed_out, "abandoned"));
   }
@@ -215,7 +215,7 @@ class NodeOperation final : public Operation {
         answers_[index].leftover = Leftover::landed(requests_[index], *session_, now);
       if (result == Interpreter::Result::done) continue;
       Commands commands(session_->exchange(), owed_);
-      if (result == Interpreter::Result::unknown_script) {
+      if (result == Interpreter::Result::by_text) {
         commands.write_by_text(requests_[index], index);
       } else {
         track(commands);

@@ -21,11 +21,13 @@ namespace redlock::detail {
 // Something to tell a node that nobody waits for.
 struct Errand {
   Verb verb = Verb::look;
-  std::string name = {}, token = {};
+  std::string name = {}, keys = {}, token = {};
   std::chrono::milliseconds ttl{0}, keep{0};
   TimePoint votes_until = {};  // try_acquire: until when what it grants counts, as it has never been asked before
 
-  Request request() const { return {.verb = verb, .name = name, .token = token, .ttl = ttl, .keep = keep}; }
+  Request request() const {
+    return {.verb = verb, .name = name, .keys = keys, .token = token, .ttl = ttl, .keep = keep};
+  }
 };
 
 // One node of a quorum, and whether it is worth to ask it: a node that is down costs nothing, but for one question now

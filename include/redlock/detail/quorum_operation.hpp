@@ -45,7 +45,7 @@ class QuorumOperation final : public Operation, public Unfinished {
         open_(requests.size()) {
     requests_.answer_within(node_timeout());
     for (const Request& request : requests_) {
-      ballots_.emplace_back(parts_.nodes.size(), is_acquisition(request) ? Verdict::no : Verdict::failed);
+      ballots_.emplace_back(parts_.nodes.size(), is_acquisition(request.verb) ? Verdict::no : Verdict::failed);
       const bool ends = request.verb == Verb::release;
       tenures_.push_back(ends ? parts_.tenures.end(request.token) : parts_.tenures.find(request.token));
     }
@@ -164,6 +164,7 @@ class QuorumOperation final : public Operation, public Unfinished {
     const Request& about = requests_[i];
     parts_.send(k, {.verb = verb,
                     .name = std::string(about.name),
+                    .keys = std::string(about.keys),
                     .token = std::string(about.token),
                     .ttl = about.ttl,
                     .keep = about.keep,
@@ -185,7 +186,7 @@ class QuorumOperation final : public Operation, public Unfinished {
   }
   void hand_over(std::size_t i, std::size_t k) {
     const Verb verb = requests_[i].verb;
-    if (is_acquisition(requests_[i])) {
+    if (is_acquisition(requests_[i].verb)) {
       if (answers_[i].kind == Answer::Kind::yes) send(i, k, Verb::try_acquire, begun_ + node_timeout());
     } else if (verb == Verb::renew || (verb == Verb::release && may_hold(i, k))) {
       send(i, k, verb);
@@ -203,9 +204,6 @@ class QuorumOperation final : public Operation, public Unfinished {
   std::uint64_t fence_at(std::size_t k) noexcept { return static_cast<std::uint64_t>(answer_of(0, k).fence); }
   std::optional<Answer::Kind> claim(std::size_t k);
   void confirm(std::size_t k, std::optional<Answer::Kind> vote, TimePoint now);
-  static bool is_acquisition(const Request& request) noexcept {
-    return request.verb == Verb::try_acquire || request.verb == Verb::acquire;
-  }
   bool is_complete() const noexcept {
     return std::all_of(asked_.begin(), asked_.end(), [](const Asked& each) { return each.is_done; });
   }

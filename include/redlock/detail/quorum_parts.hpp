@@ -25,10 +25,11 @@ class OwnedRequests {
  public:
   explicit OwnedRequests(std::span<const Request> requests) : requests_(requests.begin(), requests.end()) {
     std::size_t size = 0;
-    for (const Request& each : requests) size += each.name.size() + each.token.size() + each.fence_key.size();
+    for (const Request& each : requests)
+      size += each.name.size() + each.keys.size() + each.token.size() + each.fence_key.size();
     texts_.reserve(size);
     for (Request& each : requests_) {
-      for (std::string_view* text : {&each.name, &each.token, &each.fence_key}) {
+      for (std::string_view* text : {&each.name, &each.keys, &each.token, &each.fence_key}) {
         const std::size_t begin = texts_.size();
         texts_.append(*text);
         *text = std::string_view(texts_).substr(begin);
@@ -82,12 +83,7 @@ struct QuorumParts {
     background.chased();
   }
   // A lock that node `k` may still have.
-  void chase(std::size_t k, const Request& request, TimePoint now) {
-    chase(k, {.name = std::string(request.name),
-              .token = std::string(request.token),
-              .until = now + request.ttl,
-              .keep_until = request.keep.count() > 0 ? now + request.keep : TimePoint()});
-  }
+  void chase(std::size_t k, const Request& request, TimePoint now) { chase(k, Leftover::of(request, now)); }
 
   // What node `k` answered to a request about `name`.
   void heard(std::size_t k, std::string_view name, const Answer& answer, TimePoint now) noexcept {

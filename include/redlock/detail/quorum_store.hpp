@@ -55,6 +55,10 @@ class QuorumStore final : public Store, public Chore {
   }
 
   bool is_kept_by_one() const noexcept override { return false; }
+  bool keeps_together(std::span<const std::string> names) const noexcept override {
+    return std::all_of(parts_->nodes.begin(), parts_->nodes.end(),
+                       [names](const auto& node) { return node->store->keeps_together(names); });
+  }
 
   void add_chores(std::vector<Chore*>& chores) override {
     for (const auto& node : parts_->nodes) {

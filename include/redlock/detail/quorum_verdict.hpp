@@ -34,7 +34,7 @@ inline void QuorumOperation::answered(std::size_t i, std::size_t k, TimePoint no
       parts_.chase(k, request, begun_);
     }
   }
-  if (is_acquisition(request) && answer.kind == Answer::Kind::yes) granted(i, k, now);
+  if (is_acquisition(request.verb) && answer.kind == Answer::Kind::yes) granted(i, k, now);
   if (request.verb == Verb::renew) renewed(i, k);
   vote(i, k, now);
 }
@@ -85,7 +85,8 @@ inline void QuorumOperation::vote(std::size_t i, std::size_t k, TimePoint now) {
   const Verdict verdict = ballot.verdict();
   // Whoever holds it is told by all of them.
   if (requests_[i].verb == Verb::look ? !is_complete() : verdict == Verdict::open) return;
-  if (verdict == Verdict::yes && is_acquisition(requests_[i]) && !requests_[i].fence_key.empty()) return agree(now);
+  if (verdict == Verdict::yes && is_acquisition(requests_[i].verb) && !requests_[i].fence_key.empty())
+    return agree(now);
   decide(i, verdict, now);
 }
 
@@ -142,10 +143,10 @@ inline void QuorumOperation::decide(std::size_t i, Verdict verdict, TimePoint no
                                          : Answer::Kind::failed;
   report(i);
   if (verdict == Verdict::yes && request.verb == Verb::renew) return extend(i);
-  if (verdict == Verdict::yes && is_acquisition(request)) return hold(i, now);
+  if (verdict == Verdict::yes && is_acquisition(request.verb)) return hold(i, now);
   const bool is_lost = verdict == Verdict::no && request.verb == Verb::renew;
   if (is_lost) parts_.tenures.end(request.token);
-  if (!is_lost && !is_acquisition(request)) return;
+  if (!is_lost && !is_acquisition(request.verb)) return;
   for (std::size_t k = 0; k < asked_.size(); ++k) {
     if (!asked_[k].is_done) continue;
     const Answer::Kind kind = answer_of(i, k).kind;

@@ -18,10 +18,12 @@
 #include "redlock/detail/clock.hpp"
 #include "redlock/detail/counters.hpp"
 #include "redlock/detail/deadline.hpp"
+#include "redlock/detail/key_list.hpp"
 #include "redlock/detail/lease.hpp"
 #include "redlock/detail/make_store.hpp"
 #include "redlock/detail/notifier.hpp"
 #include "redlock/detail/process_mark.hpp"
+#include "redlock/detail/request.hpp"
 #include "redlock/detail/service.hpp"
 #include "redlock/detail/store.hpp"
 #include "redlock/detail/token_source.hpp"
@@ -146,14 +148,11 @@ class State final : public Watchdog::Listener, public Background, public std::en
   bool lose(Lease& lease, LeaseLost::Reason reason) noexcept {
     if (!lease.lose(reason)) return false;
     counters_.lost.add();
-    turnstile_.ring(lease.terms.name);
-    if (reason == LeaseLost::Reason::expired) {  // its key may still be there
-      const TimePoint until = clock_.now() + lease.terms.ttl;
-      chase({.name = lease.terms.name,
-             .token = std::string(lease.terms.token.text()),
-             .until = until,
-             .queue_key = lease.terms.queue_key});
-    }
+    const Lease::Terms& terms = lease.terms;
+    for_each_key(terms.name, terms.keys, [this](std::string_view key) { turnstile_.ring(key); });
+    // Its key may still be there; of several, others than the one that was lost.
+    if (reason == LeaseLost::Reason::expired || !terms.keys.empty())
+      chase(Leftover::of(terms.request(Verb::release), clock_.now()));
     return true;
   }
 

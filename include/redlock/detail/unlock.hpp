@@ -57,12 +57,8 @@ inline UnlockResult Holding::release() {
   const Lease::Terms& terms = lease_->terms;
   const TimePoint now = clock.now(), deadline = now + store.patience();
   const auto keep = std::chrono::ceil<std::chrono::milliseconds>(grant_.sent + hold_at_least_ - now);
-  const Request request{.verb = Verb::release,
-                        .name = terms.name,
-                        .token = terms.token.text(),
-                        .ttl = terms.ttl,
-                        .keep = keep,
-                        .queue_key = terms.queue_key};
+  Request request = terms.request(Verb::release);
+  request.keep = keep;
   if (!await_release_ && tenure_ == Tenure::held && home_->post(request)) return finish(UnlockResult::unconfirmed);
   Answer answer = ask(store, clock, request, deadline);
   bool replayed = tenure_ == Tenure::unconfirmed;
@@ -104,11 +100,8 @@ inline UnlockResult Holding::finish_unconfirmed(Answer answer) {
   if (Observer* observer = home_->observer())
     observer->failed(name(), Error(answer.failure.code, answer.failure.message("unlock", name())));
   if (!answer.leftover) {
-    answer.leftover = {.name = terms.name,
-                       .token = std::string(terms.token.text()),
-                       .until = home_->clock().now() + terms.ttl,
-                       .keep_until = grant_.sent + hold_at_least_,
-                       .queue_key = terms.queue_key};
+    answer.leftover = Leftover::of(terms.request(Verb::release), home_->clock().now());
+    answer.leftover->keep_until = grant_.sent + hold_at_least_;
   }
   home_->chase(*std::move(answer.leftover));
   return finish(UnlockResult::unconfirmed);

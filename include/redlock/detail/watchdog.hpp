@@ -117,7 +117,7 @@ class Watchdog final : public Chore {
     Pending pending;
 
     bool takes(const Lease& lease, const Store& store) const noexcept {
-      return waits == (lease.terms.replicas > 0) && keeper == store.keeper(lease.terms.name);
+      return waits == (lease.terms.replicas > 0) && keeper == store.keeper(lease.terms.key());
     }
   };
 
@@ -166,7 +166,7 @@ class Watchdog final : public Chore {
   bool renew(TimePoint now) {
     const auto first = next_due();
     if (first == due_.end()) return false;
-    Batch batch{{}, store_.keeper((*first)->terms.name), (*first)->terms.replicas > 0, nullptr};
+    Batch batch{{}, store_.keeper((*first)->terms.key()), (*first)->terms.replicas > 0, nullptr};
     const auto like =
         std::stable_partition(due_.begin(), due_.end(), [&](const auto& each) { return batch.takes(*each, store_); });
     const auto end = like - due_.begin() > longest_batch ? due_.begin() + longest_batch : like;
@@ -176,11 +176,7 @@ class Watchdog final : public Chore {
       const Lease::Terms& terms = (*each)->terms;
       if (!is_watched(**each)) continue;
       batch.leases.push_back(*each);
-      requests.push_back({.verb = Verb::renew,
-                          .name = terms.name,
-                          .token = terms.token.text(),
-                          .ttl = terms.ttl,
-                          .replicas = terms.replicas});
+      requests.push_back(terms.request(Verb::renew));
       shortest = (std::min)(shortest, terms.ttl);
     }
     if (!requests.empty()) {

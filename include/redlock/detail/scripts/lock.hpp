@@ -41,12 +41,10 @@ return 1)lua",
 // Takes a lock and mints its fencing token.
 //   KEYS[1]  the lock            ARGV[1]  the owner's token
 //   KEYS[2]  the counter         ARGV[2]  ttl in ms
-//                                ARGV[3]  proposal: the client's wall clock in µs, see below
+//                                ARGV[3]  proposal, see fence.hpp
 //                                ARGV[4]  how many tokens to reserve
 //   returns the first token reserved, as text; nil: somebody else holds the lock
-// Lua's numbers are doubles, exact below 2^53: a counter that gets there is an error, and a proposal that would take it
-// half way there is ignored. The counter is written first: a script does not roll back, and a token that nobody got
-// harms nobody. Replayable: the owner gets the same token again.
+// As in fence.hpp, but for a block of tokens. Replayable: the owner gets the same token again.
 inline constexpr Script acquire_fenced = {
     .text = R"lua(local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then return false end

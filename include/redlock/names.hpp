@@ -1,0 +1,45 @@
+#pragma once
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "redlock/detail/text.hpp"
+
+namespace redlock {
+
+// Several names that one Lock holds together: all of them or none. Their order does not matter, and a name that is given
+// twice counts once.
+//
+//   redlock::Lock lock{client, {"account:1", "account:2"}};
+//
+// Thread safety: a value.
+// On failure: the constructors throw std::invalid_argument where there is no name or an empty one.
+class Names {
+ public:
+  template <StringLike... S>
+  requires(sizeof...(S) > 0) Names(const S&... names)
+      : Names(std::vector<std::string>{std::string(detail::view(names))...}) {}  // NOLINT(*-explicit-*)
+  Names(std::vector<std::string> names) : all_(std::move(names)) {               // NOLINT(*-explicit-*)
+    if (all_.empty()) throw std::invalid_argument("redlock: a lock of no names");
+    for (const std::string& each : all_) detail::checked_name(each);
+    std::sort(all_.begin(), all_.end());
+    all_.erase(std::unique(all_.begin(), all_.end()), all_.end());
+  }
+
+  const std::vector<std::string>& all() const noexcept { return all_; }
+
+  // "a, b", for people.
+  std::string text() const {
+    std::string text;
+    for (const std::string& each : all_) text.append(text.empty() ? "" : ", ").append(each);
+    return text;
+  }
+
+ private:
+  std::vector<std::string> all_;
+};
+
+}  // namespace redlock
