@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <redlock/detail/scripts/fair.hpp>
 #include <redlock/detail/scripts/lock.hpp>
+#include <redlock/detail/scripts/several.hpp>
+#include <redlock/detail/scripts/shared.hpp>
 #include <redlock/redlock.hpp>
 
 #include <atomic>
@@ -26,8 +28,11 @@ std::string text(const detail::Script& script) { return std::string(script.text)
 
 TEST(Scripts, AreCalledByTheirOwnSha1) {
   RedisServer server;
-  for (const detail::Script& script : {scripts::release, scripts::renew, scripts::acquire_fenced, scripts::raise,
-                                       scripts::acquire_fair, scripts::release_fair}) {
+  for (const detail::Script& script :
+       {scripts::release, scripts::renew, scripts::renew_written, scripts::acquire_fenced, scripts::raise,
+        scripts::acquire_fair, scripts::release_fair, scripts::acquire_several, scripts::release_several,
+        scripts::renew_several, scripts::raise_several, scripts::acquire_shared, scripts::release_shared,
+        scripts::renew_shared, scripts::downgrade, scripts::look_shared}) {
     EXPECT_EQ(server.command({"SCRIPT", "LOAD", text(script)}).text, script.sha1);
   }
 }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "fakes.hpp"
+#include "redlock/detail/place.hpp"
 
 namespace redlock::detail::turnstile_test {
 namespace {
