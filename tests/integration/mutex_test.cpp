@@ -270,14 +270,14 @@ TEST_F(MutexTest, WorksOnAQuorum) {
 
 TEST_F(MutexTest, OfAParentIsNotTheChilds) {
   Mutex mutex{client, "name"};
+  mutex.lock();
   std::atomic<bool> stop = false;
   std::vector<std::thread> busy;  // who may be anywhere in the list of seats while the process forks
   for (int t = 0; t < 3; ++t) {
     busy.emplace_back([&] {
-      while (!stop) (void)mutex.try_lock_for(1ms);
+      while (!stop) EXPECT_FALSE(mutex.try_lock_for(1ms));
     });
   }
-  mutex.lock();
   const auto token = server.get("name");
   for (int i = 0; i < 20; ++i) {
     auto child = Process::fork([&] {
