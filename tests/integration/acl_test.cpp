@@ -9,6 +9,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <shared_mutex>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -65,12 +66,13 @@ bool lock(Client& client, const LockOptions& options = {}) {
 }
 
 // Waits while somebody else holds it.
-bool wait(RedisServer& server, Client& client, const LockOptions& options, const std::function<bool()>& meanwhile) {
+bool wait(RedisServer& server, Client& client, const Names& names, const LockOptions& options,
+          const std::function<bool()>& meanwhile) {
   server.command({"SET", "app:x", "somebody"});
   bool acquired = false;
   std::thread waiter([&] {
     try {
-      acquired = Lock(client, "app:x", 20s, options).owns_lock();
+      acquired = Lock(client, names, 20s, options).owns_lock();
     } catch (const Error&) {  // refused
     }
   });
@@ -84,6 +86,7 @@ bool wait(RedisServer& server, Client& client, const LockOptions& options, const
 struct Feature {
   const char* row;
   std::function<bool(RedisServer& server)> works;
+  bool is_woken = false;  // which has a row of its own
   friend std::ostream& operator<<(std::ostream& out, const Feature& feature) { return out << feature.row; }
 };
 
@@ -91,7 +94,7 @@ const Feature features[] = {
     {"any lock",
      [](RedisServer& server) {
        Client client{uri(server), {.retry_for = 0ms}};
-       return lock(client) && lock(client) && wait(server, client, {}, [&] {
+       return lock(client) && lock(client) && wait(server, client, "app:x", {}, [&] {
                 return eventually([&] { return client.stats().contended >= 2 || client.stats().failed > 0; });
               });
      }},
@@ -103,15 +106,47 @@ const Feature features[] = {
     {"`.fair`",
      [](RedisServer& server) {
        Client client{uri(server), {.retry_for = 0ms}};
-       return lock(client, {.fair = true}) && wait(server, client, {.fair = true}, [&] {
+       return lock(client, {.fair = true}) && wait(server, client, "app:x", {.fair = true}, [&] {
                 return eventually([&] { return client.stats().wakeups == Wakeups::tracking; }) &&
                        eventually([&] { return client.stats().contended >= 3 || client.stats().failed > 0; });
               });
-     }},
+     },
+     true},
+    {"several names, to be woken",
+     [](RedisServer& server) {
+       Client client{uri(server), {.command_timeout = 300ms, .retry_for = 0ms}};
+       return wait(server, client, Names{"app:x", "app:y"}, {}, [&] {
+         return eventually([&] { return client.stats().wakeups == Wakeups::tracking; }, 2s) &&
+                eventually([&] { return client.stats().contended >= 3; }) &&
+                !eventually([&] { return client.stats().contended >= 8; }, 900ms);
+       });
+     },
+     true},
+    {"`SharedMutex`, `Semaphore`",
+     [](RedisServer& server) {
+       Client client{uri(server), {.retry_for = 0ms}};
+       Semaphore semaphore{client, "app:y", 1};
+       if (!semaphore.acquire().owns_permit()) return false;
+       SharedMutex mutex{client, "app:x"};
+       mutex.lock();
+       bool read = false;
+       std::thread waiter([&] {
+         try {
+           read = std::shared_lock(mutex, 20s).owns_lock();
+         } catch (const Error&) {  // refused
+         }
+       });
+       const bool waited = eventually([&] { return client.stats().wakeups == Wakeups::tracking; }) &&
+                           eventually([&] { return client.stats().contended >= 2 || client.stats().failed > 0; });
+       const bool is_reader = mutex.downgrade() && mutex.unlock_shared() == UnlockResult::released;
+       waiter.join();
+       return waited && is_reader && read;
+     },
+     true},
     {"to be woken",
      [](RedisServer& server) {
        Client client{uri(server), {.command_timeout = 300ms, .retry_for = 0ms}};
-       return wait(server, client, {}, [&] {
+       return wait(server, client, "app:x", {}, [&] {
          const auto listens = [&] { return client.stats().wakeups == Wakeups::tracking; };
          const auto before = server.command_calls("subscribe");
          return eventually(listens, 2s) && eventually([&] { return client.stats().contended >= 3; }) &&
@@ -149,7 +184,7 @@ TEST_P(Acl, NeedsWhatTheReadmeSaysAndNoMore) {
   const Words listed = rules(GetParam().row);
   Words all = rules("any lock");
   if (!is_base) all.insert(all.end(), listed.begin(), listed.end());
-  if (GetParam().row == std::string("`.fair`")) {
+  if (GetParam().is_woken) {
     for (const std::string& each : rules("to be woken")) all.push_back(each);
   }
   RedisServer server;

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <shared_mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -52,6 +53,37 @@ TEST(ClusterOfThree, RenewsLocksOfAllNodes) {
     locks.push_back(std::make_unique<Lock>(client, "held:" + std::to_string(i), LockOptions{.ttl = 600ms}));
   EXPECT_TRUE(eventually([&] { return client.stats().renewed >= 120; }));
   for (auto& each : locks) EXPECT_EQ(each->unlock(), UnlockResult::released);
+}
+
+TEST(ClusterOfThree, KeepsSeveralNamesAndWhatSeveralHold) {
+  Cluster& cluster = shared();
+  Client client{cluster.uri()}, other{cluster.uri()};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const std::string tag = "{" + cluster.name_at(i) + "}";
+    Lock both{client, {tag + "a", tag + "b"}, {.ttl = 20s, .fencing = true}};
+    EXPECT_TRUE(both.renew());
+    EXPECT_EQ(cluster.server(i).get(tag + "b"), both.token().text());
+    EXPECT_FALSE(Lock(other, tag + "a", 20ms));
+    std::thread waiter([&] { EXPECT_TRUE(Lock(other, {tag + "b", tag + "c"}, 20s)); });
+    EXPECT_TRUE(eventually([&] { return other.stats().wakeups == Wakeups::tracking && other.stats().contended > 2; }));
+    EXPECT_LT(elapsed([&] {
+                EXPECT_EQ(both.unlock(), UnlockResult::released);
+                waiter.join();
+              }),
+              900ms);
+    SharedMutex mutex{client, tag + "shared", {.ttl = 20s}}, same{other, tag + "shared", {.ttl = 20s}};
+    mutex.lock();
+    std::thread reader([&] { EXPECT_TRUE(std::shared_lock(same, 20s).owns_lock()); });
+    EXPECT_TRUE(eventually([&] { return cluster.server(i).exists(tag + "shared::queue"); }));
+    EXPECT_TRUE(mutex.downgrade());
+    reader.join();
+    EXPECT_EQ(mutex.unlock_shared(), UnlockResult::released);
+    Semaphore semaphore{client, tag + "permits", 2};
+    const Permit permit = semaphore.acquire();
+    EXPECT_TRUE(client.holder(tag + "permits"));
+    EXPECT_TRUE(client.force_unlock(tag + "permits"));
+  }
+  EXPECT_EQ(client.stats().failed, 0U);
 }
 
 TEST(ClusterOfThree, WakesWaitersAndKeepsQueues) {

@@ -38,7 +38,8 @@ concept Lockable = BasicLockable<M> && requires(M m) {
   { m.try_lock() } -> std::same_as<bool>;
 };
 template <class M>
-concept TimedLockable = Lockable<M> && requires(M m, std::chrono::hours time, std::chrono::system_clock::time_point when) {
+concept TimedLockable = Lockable<M> &&
+    requires(M m, std::chrono::hours time, std::chrono::system_clock::time_point when) {
   { m.try_lock_for(time) } -> std::same_as<bool>;
   { m.try_lock_until(when) } -> std::same_as<bool>;
 };

@@ -197,8 +197,7 @@ TEST(SemaphoreHistory, OfFourProcessesThatAreKilled) {
   };
   std::map<std::string, long long> died;  // when, by process
   const auto start = [&] {
-    return std::make_unique<Process>(
-        Process::exec({program, file, server.uri(), "name", "8000", "permit:5", "8"}));
+    return std::make_unique<Process>(Process::exec({program, file, server.uri(), "name", "8000", "permit:5", "8"}));
   };
   std::vector<std::unique_ptr<Process>> crowds;
   for (int i = 0; i < 4; ++i) crowds.push_back(start());

@@ -30,18 +30,17 @@ using namespace std::chrono_literals;
 
 // [thread.sharedtimedmutex.requirements]
 template <class M>
-concept SharedTimedLockable =
-    requires(M m, std::chrono::hours time, std::chrono::system_clock::time_point when) {
-      m.lock_shared();
-      { m.try_lock_shared() } -> std::same_as<bool>;
-      { m.try_lock_shared_for(time) } -> std::same_as<bool>;
-      { m.try_lock_shared_until(when) } -> std::same_as<bool>;
-      m.unlock_shared();
-      m.lock();
-      { m.try_lock_for(time) } -> std::same_as<bool>;
-      { m.try_lock_until(when) } -> std::same_as<bool>;
-      m.unlock();
-    };
+concept SharedTimedLockable = requires(M m, std::chrono::hours time, std::chrono::system_clock::time_point when) {
+  m.lock_shared();
+  { m.try_lock_shared() } -> std::same_as<bool>;
+  { m.try_lock_shared_for(time) } -> std::same_as<bool>;
+  { m.try_lock_shared_until(when) } -> std::same_as<bool>;
+  m.unlock_shared();
+  m.lock();
+  { m.try_lock_for(time) } -> std::same_as<bool>;
+  { m.try_lock_until(when) } -> std::same_as<bool>;
+  m.unlock();
+};
 static_assert(SharedTimedLockable<SharedMutex>);
 static_assert(!std::is_copy_constructible_v<SharedMutex> && !std::is_move_constructible_v<SharedMutex>);
 
@@ -374,8 +373,8 @@ TEST(SharedMutexHistory, OfFourProcesses) {
   const std::string file = folder.path() / "history", program = std::string(REDLOCK_TEST_PROGRAMS) + "/crowd";
   std::vector<Process> crowds;
   for (int i = 0; i < 4; ++i) {
-    crowds.push_back(Process::exec(
-        {program, file, server.uri(), "name", time, "reader", "8", "writer", i < 2 ? "1" : "0"}));
+    crowds.push_back(
+        Process::exec({program, file, server.uri(), "name", time, "reader", "8", "writer", i < 2 ? "1" : "0"}));
   }
   for (Process& each : crowds) EXPECT_EQ(each.wait(90s), (ExitStatus{true, 0, 0})) << each.output();
   const History history(file);

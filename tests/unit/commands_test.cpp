@@ -268,8 +268,8 @@ TEST(Commands, what_several_hold_goes_by_entries_that_say_as_what) {
   request.mode = Mode::permit;
   request.permits = 5;
   request.verb = Verb::renew;
-  words(scripts::renew_shared, {"4", "job", "{job}:queue", "{job}:queue:alive", "{job}:queue:limits", "p:me", "", "2000",
-                                "5", "30000", "0"});
+  words(scripts::renew_shared,
+        {"4", "job", "{job}:queue", "{job}:queue:alive", "{job}:queue:limits", "p:me", "", "2000", "5", "30000", "0"});
   request.verb = Verb::release;
   request.mode = Mode::everybody;
   request.permits = 0;
@@ -376,6 +376,10 @@ TEST(Interpreter, several_names_are_granted_or_say_when_they_may_be_free) {
   Answer seen;
   EXPECT_EQ(Interpreter::take(request, Owed::Part::holders, *reader.next(), seen), Interpreter::Result::done);
   EXPECT_EQ(seen.holder, "x\n\n");
+  seen.registered = true;
+  reader.feed("-NOPERM no\r\n");
+  EXPECT_EQ(Interpreter::take(request, Owed::Part::holders, *reader.next(), seen), Interpreter::Result::done);
+  EXPECT_FALSE(seen.registered) << "nobody tells of them";
 }
 
 TEST(Interpreter, a_look_at_what_several_hold_asks_once_more) {

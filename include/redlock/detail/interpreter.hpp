@@ -39,6 +39,7 @@ class Interpreter {
       answer.registered = !is_error(reply);
     } else if (is_error(reply)) {
       if (part == Owed::Part::holder && is_of_many(request, reply)) return Result::by_text;
+      if (part == Owed::Part::holders) answer.registered = false;
       // Granted is granted, also where the question behind it is refused.
       if (answer.kind != Answer::Kind::yes || request.verb == Verb::look) failed(reply, answer);
     } else if (part == Owed::Part::turn) {
