@@ -2,7 +2,7 @@
 
 #include <hiredis/hiredis.h>
 
-#include <cstddef>
+#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <stdexcept>
@@ -30,14 +30,28 @@ inline Context connect(const redlock::Uri& uri) {
   return context;
 }
 
-// The floor: SET and EVALSHA as the library sends them, words and lengths, no formatting.
+// What an uncontended lock asks for.
+inline constexpr const char* raw_token = "8a2d5bd8-6d3f-4a55-9a3f-0d7f5d3c5a11";
+inline redlock::detail::Request plain_lock() {
+  return {.verb = redlock::detail::Verb::try_acquire,
+          .name = "bench:raw",
+          .token = raw_token,
+          .ttl = std::chrono::seconds(30)};
+}
+
+// The floor: the commands that the library sends for a lock and its release, byte for byte, over raw hiredis.
 class RawLoop {
  public:
-  explicit RawLoop(const redlock::Uri& uri) : context_(connect(uri)) {
-    run({"EVAL", std::string(script.text), "1", "bench:raw", token});  // so that EVALSHA knows it
+  explicit RawLoop(const redlock::Uri& uri, redlock::detail::Request lock = plain_lock())
+      : context_(connect(uri)), set_(bytes(lock)) {
+    run(bytes(lock, true));  // so that EVALSHA knows the scripts
+    lock.verb = redlock::detail::Verb::release;
+    lock.place = {};
+    release_ = bytes(lock);
+    run(bytes(lock, true));
   }
 
-  void ping() { run({"PING"}); }
+  void ping() { run("*1\r\n$4\r\nPING\r\n"); }
 
   void cycle() {
     run(set_);
@@ -57,27 +71,25 @@ class RawLoop {
   }
 
  private:
-  static constexpr redlock::detail::Script script = redlock::detail::scripts::release;
-  static constexpr const char* token = "8a2d5bd8-6d3f-4a55-9a3f-0d7f5d3c5a11";
-
-  void append(const std::vector<std::string>& words) {
-    const char* texts[8];
-    std::size_t lengths[8];
-    for (std::size_t i = 0; i < words.size(); ++i) {
-      texts[i] = words[i].data();
-      lengths[i] = words[i].size();
-    }
-    redisAppendCommandArgv(context_.get(), static_cast<int>(words.size()), texts, lengths);
+  static std::string bytes(const redlock::detail::Request& request, bool by_text = false) {
+    redlock::detail::Exchange exchange;
+    std::vector<redlock::detail::Owed> owed;
+    redlock::detail::Commands commands(exchange, owed);
+    by_text ? commands.write_by_text(request, 0) : commands.write(request, 0);
+    return std::string(exchange.unsent());
   }
 
-  void run(const std::vector<std::string>& words) {
-    append(words);
+  void append(const std::string& command) {
+    redisAppendFormattedCommand(context_.get(), command.data(), command.size());
+  }
+
+  void run(const std::string& command) {
+    append(command);
     read();
   }
 
   Context context_;
-  const std::vector<std::string> set_ = {"SET", "bench:raw", token, "NX", "PX", "30000"};
-  const std::vector<std::string> release_ = {"EVALSHA", std::string(script.sha1), "1", "bench:raw", token};
+  std::string set_, release_;
 };
 
 }  // namespace bench

@@ -66,8 +66,8 @@ class Permit {
 //   if (auto permit = semaphore.try_acquire_for(1s)) { … } else { … }
 //
 // Where processes disagree about the number, as while a new version is brought out, the smallest wins that one of them
-// holds or waits with: nobody gets a permit while so many are out. A smaller number is forgotten a ttl after its last
-// holder took or renewed a permit.
+// holds or waits with: nobody gets a permit while so many are out. A smaller number is forgotten up to two ttls after its
+// last holder took or renewed a permit.
 //
 // Use one kind of lock for one name. Not with a quorum, nor with .fencing or .hold_at_least.
 //

@@ -93,10 +93,10 @@ struct Failure {
 
 // A command without an answer, whose effect has to be taken back: it may still land.
 struct Leftover {
-  std::string name, keys;
+  std::string name = {}, keys = {};
   Mode mode = Mode::owner;
   unsigned permits = 0;
-  std::string token;
+  std::string token = {};
   std::unique_ptr<Session> session = {};  // still connected, a RELEASE already behind the command
   std::int64_t client_id = 0;   // else: the connection that broke; 0: the command has ended; negative: not known
   RunId server = {};            // which start of the server it was to

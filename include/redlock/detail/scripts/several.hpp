@@ -14,8 +14,10 @@ namespace redlock::detail::scripts {
 //   returns the fencing token as text, "0" without one: granted; an integer: not, and in how many ms the last of the
 //   others' leases ends, -1 where one never does
 // Replayable: the owner gets the same token again.
-inline constexpr auto acquire_several_text = joined(minting, R"lua(local n, held, wait = tonumber(ARGV[3]), true, nil
-for i = 1, n do
+inline constexpr auto acquire_several_text = joined(
+    minting,
+    R"lua(local n, held, wait = tonumber(ARGV[3]), redis.call('EXISTS', unpack(KEYS, 1, tonumber(ARGV[3]))) > 0, nil
+for i = 1, held and n or 0 do
   local holder = redis.call('GET', KEYS[i])
   held = held and holder == ARGV[1]
   if holder and holder ~= ARGV[1] then
@@ -30,7 +32,7 @@ for i = 1, n do redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2]) end
 return fence)lua");
 inline constexpr Script acquire_several = {
     .text = {acquire_several_text.data(), acquire_several_text.size()},
-    .sha1 = "749fb9d5bb278d886325f6afa4be6b56da5e3f0c",
+    .sha1 = "77597947e5851180712ebce2af0b545222941a49",
 };
 
 // Gives them back.
@@ -39,15 +41,17 @@ inline constexpr Script acquire_several = {
 //   returns 1: all were ours and are released; 0: some were not, and those are untouched
 // Replayable: the second time it answers 0 and changes nothing.
 inline constexpr Script release_several = {
-    .text = R"lua(local ours = 0
-for _, key in ipairs(KEYS) do
-  if redis.pcall('GET', key) == ARGV[1] then
-    ours = ours + 1
-    if ARGV[2] then redis.call('SET', key, 'released:' .. ARGV[1], 'PX', ARGV[2]) else redis.call('DEL', key) end
-  end
+    .text = R"lua(local ours = {}
+for i, holder in ipairs(redis.call('MGET', unpack(KEYS))) do
+  if holder == ARGV[1] then ours[#ours + 1] = KEYS[i] end
 end
-return ours == #KEYS and 1 or 0)lua",
-    .sha1 = "c4915b082c6de75447e58371908eb0a012986739",
+if ARGV[2] then
+  for _, key in ipairs(ours) do redis.call('SET', key, 'released:' .. ARGV[1], 'PX', ARGV[2]) end
+elseif #ours > 0 then
+  redis.call('DEL', unpack(ours))
+end
+return #ours == #KEYS and 1 or 0)lua",
+    .sha1 = "6e3ec7341fe41d78f42de35bf42361cc9cf9b176",
 };
 
 // Sets their leases back to the full length. Never creates, never shortens. It always writes, see renew_written.

@@ -21,23 +21,43 @@ namespace redlock::detail::scripts {
 //   KEYS[3]  who is alive        ARGV[3]  after how many ms of silence a waiter has left
 //   KEYS[4]  the limits, of a    ARGV[4]  the number of permits; 0: no semaphore
 //            semaphore
-inline constexpr char sharing[] = R"lua(local mode, limit = string.sub(ARGV[1], 1, 1), tonumber(ARGV[4])
-local ended = redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
-if limit > 0 then
-  redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', now)
-  for _, each in ipairs(redis.call('ZRANGE', KEYS[4], 0, -1)) do limit = math.min(limit, tonumber(each)) end
+inline constexpr char sharing[] = R"lua(local mode, limit, limit_known = string.sub(ARGV[1], 1, 1), tonumber(ARGV[4]), 0
+local next_end = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')
+local ended = next_end[2] and tonumber(next_end[2]) <= now
+if ended then
+  redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+  next_end = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')
 end
-local function lease(key, member, ends)
-  redis.call('ZADD', key, math.max(ends, redis.call('ZSCORE', key, member) or 0), member)
+local held_as = next_end[1] and string.sub(next_end[1], 1, 1)
+if limit > 0 then
+  local limits = redis.call('ZRANGE', KEYS[4], 0, -1, 'WITHSCORES')
+  for i = 1, #limits, 2 do
+    if limits[i] == ARGV[4] then limit_known = tonumber(limits[i + 1]) end
+    if tonumber(limits[i + 1]) > now then
+      limit = math.min(limit, tonumber(limits[i]))
+    else
+      redis.call('ZREM', KEYS[4], limits[i])
+    end
+  end
+end
+local function last_until(key, ends)
   if redis.call('PTTL', key) < ends - now then redis.call('PEXPIRE', key, ends - now) end
 end
-local function know_limit(ends) if limit > 0 then lease(KEYS[4], ARGV[4], ends) end end
-local function kind_of_holders()
-  local one = redis.call('ZRANGE', KEYS[1], 0, 0)[1]
-  return one and string.sub(one, 1, 1)
+local function lease(entry, ends)
+  local old = held_as and redis.call('ZSCORE', KEYS[1], entry)
+  redis.call('ZADD', KEYS[1], math.max(ends, old or 0), entry)
+  if held_as then last_until(KEYS[1], ends) else redis.call('PEXPIRE', KEYS[1], ends - now) end
+end
+local function know_limit(ends)
+  if limit == 0 or limit_known >= ends then return end
+  redis.call('ZADD', KEYS[4], 2 * ends - now, ARGV[4])
+  last_until(KEYS[4], 2 * ends - now)
 end
 local function admits(kind, before)
-  if kind == 'r' then return kind_of_holders() ~= 'w' end
+  if kind == 'r' then
+    local one = redis.call('ZRANGE', KEYS[1], 0, 0)[1]
+    return not one or string.sub(one, 1, 1) ~= 'w'
+  end
   return redis.call('ZCARD', KEYS[1]) + before < (kind == 'p' and limit or 1)
 end
 local function tell_admitted()
@@ -50,7 +70,7 @@ local function tell_admitted()
     before = before + 1
   until kind == 'w'
 end
-if ended > 0 then tell_admitted() end
+if ended then tell_admitted() end
 )lua";
 
 // Takes an entry, or a place in the queue.
@@ -59,14 +79,24 @@ if ended > 0 then tell_admitted() end
 //   returns the fencing token as text, "0" without one: granted; nil: not, and a try without an id does not queue; or
 //   [how many are before, in how many ms it is worth to look again without being told]
 // Replayable: the owner gets the same entry and token again; a place is kept, and refreshed.
-inline constexpr auto acquire_shared_text = joined(queueing, sharing, minting, R"lua(local held_as = kind_of_holders()
-if held_as and (held_as == 'p') ~= (mode == 'p') then
+inline constexpr auto acquire_shared_text =
+    joined(queueing, sharing, minting, R"lua(if held_as and (held_as == 'p') ~= (mode == 'p') then
   return redis.error_reply('WRONGTYPE ' .. KEYS[1] .. ' is held as another kind of lock')
 end
-local first, dropped = first_in_line()
-local before = me ~= '' and redis.call('ZRANK', KEYS[2], me) or redis.call('ZCARD', KEYS[2])
-local held, free = redis.call('ZSCORE', KEYS[1], ARGV[1]), admits(mode, before)
-if mode == 'r' then
+local before, first, dropped = redis.call('ZCARD', KEYS[2]), nil, false
+local is_waited_for = before > 0
+if is_waited_for then
+  first, dropped = first_in_line()
+  before = me ~= '' and redis.call('ZRANK', KEYS[2], me) or redis.call('ZCARD', KEYS[2])
+end
+local held = held_as and redis.call('ZSCORE', KEYS[1], ARGV[1])
+local free
+if mode == 'p' then
+  free = (held_as and redis.call('ZCARD', KEYS[1]) or 0) + before < limit
+elseif mode == 'w' then
+  free = not held_as and before == 0
+else
+  free = held_as ~= 'w'
   for i = 0, before - 1 do
     if not free then break end
     free = string.sub(redis.call('ZRANGE', KEYS[2], i, i)[1], 1, 1) ~= 'w'
@@ -75,9 +105,9 @@ end
 if held or free then
   local fence, fault = mint(mode == 'w' and 4 or 5, held, ARGV[6])
   if fault then return fault end
-  lease(KEYS[1], ARGV[1], now + ARGV[5])
+  lease(ARGV[1], now + ARGV[5])
   know_limit(now + ARGV[5])
-  leave(me)
+  if is_waited_for then leave(me) end
   if dropped then tell_admitted() end
   return fence
 end
@@ -86,27 +116,31 @@ if me == '' then return false end
 know_limit(now + ARGV[3])
 local rank = wait_in_line()
 if rank > 0 then return {rank, silent_at(first) - now} end
-local last = mode == 'p' and 0 or -1
-return {0, redis.call('ZRANGE', KEYS[1], last, last, 'WITHSCORES')[2] - now})lua");
+if mode ~= 'p' then next_end = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES') end
+return {0, next_end[2] - now})lua");
 inline constexpr Script acquire_shared = {
     .text = {acquire_shared_text.data(), acquire_shared_text.size()},
-    .sha1 = "2b6c875e1d4e01627107693623e0182a06134eaa",
+    .sha1 = "9735e055eb7c7bf927c93024f71d1953ae4f7815",
 };
 
 // Gives an entry back, or a place in the queue. A writer's that was downgraded is a reader's. The entry "*" is all.
 //   returns 1: it was ours and is released; 0: it had ended
 // Replayable: the second time it answers 0 and changes nothing.
-inline constexpr auto release_shared_text = joined(queueing, sharing, R"lua(local ours
+inline constexpr auto release_shared_text = joined(R"lua(local ours
 if ARGV[1] == '*' then ours = redis.call('DEL', KEYS[1]) else ours = redis.call('ZREM', KEYS[1], ARGV[1]) end
-if ours == 0 and mode == 'w' then ours = redis.call('ZREM', KEYS[1], 'r' .. string.sub(ARGV[1], 2)) end
-if me ~= '' then leave(me) end
+if ours == 0 and string.sub(ARGV[1], 1, 1) == 'w' then
+  ours = redis.call('ZREM', KEYS[1], 'r' .. string.sub(ARGV[1], 2))
+end
+if redis.call('ZCARD', KEYS[2]) == 0 then return ours end
+)lua",
+                                                   queueing, sharing, R"lua(if me ~= '' then leave(me) end
 local first = first_in_line()
 if first and ARGV[1] == '*' then tell(first) end
 tell_admitted()
 return ours)lua");
 inline constexpr Script release_shared = {
     .text = {release_shared_text.data(), release_shared_text.size()},
-    .sha1 = "4ce6d72d62c23a952e17d0671d996ca5df0ce31c",
+    .sha1 = "48dc3a1d84004b525111a1e1d509bf7945204778",
 };
 
 // Sets the lease of an entry back to its full length. Never creates, never shortens. It always writes, see renew_written.
@@ -116,12 +150,12 @@ inline constexpr Script release_shared = {
 inline constexpr auto renew_shared_text = joined(queueing, sharing, R"lua(local entry = ARGV[1]
 if mode == 'w' and not redis.call('ZSCORE', KEYS[1], entry) then entry = 'r' .. string.sub(entry, 2) end
 if not redis.call('ZSCORE', KEYS[1], entry) then return 0 end
-lease(KEYS[1], entry, now + ARGV[5])
+lease(entry, now + ARGV[5])
 know_limit(now + ARGV[5])
 return 1)lua");
 inline constexpr Script renew_shared = {
     .text = {renew_shared_text.data(), renew_shared_text.size()},
-    .sha1 = "ecfc890dcf0a956d7c77a9f5cb318b49ba0d2261",
+    .sha1 = "3a19a4e207e85a2c0f275b8622779c5ea243a76c",
 };
 
 // Makes a writer a reader, without letting go, and renews it.
@@ -130,13 +164,14 @@ inline constexpr Script renew_shared = {
 // Replayable: idempotent.
 inline constexpr auto downgrade_text = joined(queueing, sharing, R"lua(local entry = 'r' .. string.sub(ARGV[1], 2)
 if redis.call('ZREM', KEYS[1], ARGV[1]) == 0 and not redis.call('ZSCORE', KEYS[1], entry) then return 0 end
-lease(KEYS[1], entry, now + ARGV[5])
+redis.call('ZADD', KEYS[1], now + ARGV[5], entry)
+last_until(KEYS[1], now + ARGV[5])
 first_in_line()
 tell_admitted()
 return 1)lua");
 inline constexpr Script downgrade = {
     .text = {downgrade_text.data(), downgrade_text.size()},
-    .sha1 = "69e6a678638719ba37fc9b30a7f71ce5c9849028",
+    .sha1 = "253c84a4a41a5a7ffe70e241075b9f6fab73a7dc",
 };
 
 // Who holds a name that several may hold: the one whose lease ends last.
