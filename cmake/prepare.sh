@@ -1,6 +1,9 @@
 # Sourced by tests/run, tests/compat/run, examples/run, bench/run and .ci/run. `need PACKAGE...` (Debian's names)
 # installs what is missing. No system service is started or stopped.
 
+# How many tests run side by side: most of them wait for the most part.
+test_jobs=$((2 * $(nproc)))
+
 redlock_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 redlock_has_header() { printf '#include <%s>\n' "$1" | g++ -std=c++20 -E -x c++ - >/dev/null 2>&1; }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -16,9 +17,11 @@ namespace redlock {
 //   redlock::Lock lock{client, {"account:1", "account:2"}};
 //
 // Thread safety: a value.
-// On failure: the constructors throw std::invalid_argument where there is no name or an empty one.
+// On failure: the constructors throw std::invalid_argument where there is no name, or an empty one, or more than 1000.
 class Names {
  public:
+  static constexpr std::size_t most = 1000;  // what one script can take
+
   template <StringLike... S>
   requires(sizeof...(S) > 0) Names(const S&... names)
       : Names(std::vector<std::string>{std::string(detail::view(names))...}) {}  // NOLINT(*-explicit-*)
@@ -27,6 +30,7 @@ class Names {
     for (const std::string& each : all_) detail::checked_name(each);
     std::sort(all_.begin(), all_.end());
     all_.erase(std::unique(all_.begin(), all_.end()), all_.end());
+    if (all_.size() > most) throw std::invalid_argument("redlock: a lock of more than 1000 names");
   }
 
   const std::vector<std::string>& all() const noexcept { return all_; }

@@ -185,6 +185,19 @@ TEST_F(MutexTest, ThatWasLostIsUnlockedBesideItsNextHolder) {
   EXPECT_FALSE(server.exists("name"));
 }
 
+TEST_F(MutexTest, ThatWasLostMayBeLockedAgainByWhoIsToldOfIt) {
+  std::unique_ptr<Mutex> mutex;
+  mutex = std::make_unique<Mutex>(client, "name", LockOptions{.watchdog = false, .on_lost = [&](const LeaseLost&) {
+                                                                if (mutex->try_lock()) return;
+                                                                ADD_FAILURE() << "not free";
+                                                              }});
+  mutex->lock();
+  server.command({"DEL", "name"});
+  EXPECT_EQ(mutex->unlock(), UnlockResult::lost);
+  EXPECT_TRUE(mutex->held_by_this_thread()) << "by the callback";
+  EXPECT_EQ(mutex->unlock(), UnlockResult::released);
+}
+
 TEST_F(MutexTest, MayBeUnlockedAgainWhereThatWasNotAnswered) {
   Client hasty{server.uri(), {.command_timeout = 100ms}};
   Mutex mutex{hasty, "name"};

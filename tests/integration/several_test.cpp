@@ -188,6 +188,16 @@ TEST_F(Several, AreRefusedByThoseThatHoldOneAsAnotherKind) {
   EXPECT_FALSE(server.exists("a"));
 }
 
+TEST_F(Several, CanBeAsManyAsAreAllowed) {
+  std::vector<std::string> many;
+  for (std::size_t i = 0; i < Names::most; ++i) many.push_back("name:" + std::to_string(i));
+  Lock lock{client, many, {.ttl = 30s, .fencing = true}};
+  EXPECT_TRUE(lock.renew());
+  EXPECT_FALSE(Lock(other, "name:77", std::try_to_lock));
+  EXPECT_EQ(lock.unlock(), UnlockResult::released);
+  EXPECT_FALSE(server.exists("name:77"));
+}
+
 struct OnAQuorum : ::testing::Test {
   RedisServer servers[3];
   Client client{Quorum{servers[0].uri(), servers[1].uri(), servers[2].uri()}, {.restart_grace = 0ms}};

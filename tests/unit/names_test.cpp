@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <redlock/lock.hpp>
 
+#include <cstddef>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -23,6 +24,9 @@ TEST(Names, are_sorted_and_each_counts_once) {
 TEST(Names, that_cannot_be_locked_are_refused) {
   EXPECT_THROW((void)Names(Texts{}), std::invalid_argument);
   EXPECT_THROW((void)Names("a", ""), std::invalid_argument);
+  Texts many;
+  for (std::size_t i = 0; i <= Names::most; ++i) many.push_back(std::to_string(i));
+  EXPECT_THROW((void)Names(many), std::invalid_argument);
   const char* null = nullptr;
   EXPECT_THROW((void)Names("a", null), std::invalid_argument);
 }

@@ -533,5 +533,42 @@ TEST_F(PassTest, who_is_next_behind_short_tenures_stays_awake_for_a_moment) {
   EXPECT_EQ(gate.stay_awake(start), start) << "held elsewhere";
 }
 
+TEST_F(TurnstileTest, who_wants_several_names_hears_of_each_and_stands_in_nobodys_way) {
+  FakeClock clock;
+  Place both(turnstile, {.name = "a, b", .keys = "1:a1:b", .ttl = 30s}, start);
+  Place alone(turnstile, {.name = "a", .ttl = 30s}, start);
+  EXPECT_EQ(look(both), Role::head);
+  EXPECT_EQ(look(alone), Role::head);
+  for (const char* each : {"a", "b"}) {
+    turnstile.ring(each);
+    EXPECT_FALSE(both.wait(clock, never, -1));
+    EXPECT_EQ(clock.elapsed(), 0ns) << "called";
+  }
+  both.leave();
+  EXPECT_EQ(turnstile.size(), 1U) << "that of the other one";
+}
+
+TEST_F(TurnstileTest, several_names_are_taken_and_released_together) {
+  const auto held = lease(start + 30s, "a, b");
+  held->terms.keys = "1:a1:b";
+  turnstile.hold(held, start);
+  for (const char* each : {"a", "b"}) EXPECT_TRUE(turnstile.is_taken({.name = each}, start));
+  EXPECT_TRUE(turnstile.is_taken({.name = "b, c", .keys = "1:b1:c"}, start));
+  EXPECT_FALSE(turnstile.is_taken({.name = "c"}, start));
+  turnstile.release(*held, false, start);
+  EXPECT_FALSE(turnstile.is_taken({.name = "b, c", .keys = "1:b1:c"}, start));
+  EXPECT_EQ(turnstile.size(), 0U);
+}
+
+TEST_F(TurnstileTest, readers_and_permits_keep_nobody_out) {
+  for (const Mode mode : {Mode::reader, Mode::permit, Mode::writer}) {
+    const auto held = lease();
+    held->terms.mode = mode;
+    turnstile.hold(held, start);
+    EXPECT_EQ(turnstile.is_taken({.name = "job"}, start), mode == Mode::writer);
+    turnstile.release(*held, false, start);
+  }
+}
+
 }  // namespace
 }  // namespace redlock::detail::turnstile_test

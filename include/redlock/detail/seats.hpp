@@ -47,17 +47,15 @@ class Seats {
   // as it is to ask for more than one holds. False: somebody else holds it.
   bool acquire(Mode mode, std::chrono::nanoseconds wait, bool again = false) {
     Seat* seat = find();
-    if (seat != nullptr && seat->depth > 0) {
-      if (again && ++seat->depth > 0) {
-        if (seat->is_held()) return true;
-        --seat->depth;
-        throw seat->holding.loss();
-      }
-      if (seat->is_held()) misuse(std::errc::resource_deadlock_would_occur, "lock, which this thread holds already,");
+    if (seat != nullptr && seat->depth > 0 && (again || seat->mode != mode || seat->is_held())) {
+      if (!again) misuse(std::errc::resource_deadlock_would_occur, "lock, which this thread holds already,");
+      if (!seat->is_held()) throw seat->holding.loss();
+      ++seat->depth;
+      return true;
     }
     if (seat == nullptr) seat = &take();
     try {
-      if (seat->depth == 0 || seat->mode != mode) {
+      if (seat->depth == 0) {
         seat->holding.close();
         seat->holding = Holding(handle_, {.name = name_, .mode = mode}, options_);
       }
@@ -72,15 +70,16 @@ class Seats {
     return false;
   }
 
+  // A lost one is told of, which may lock again.
   UnlockResult unlock(Mode mode) {
     Seat& seat = mine(mode, "unlock");
     if (seat.depth > 1) {
       --seat.depth;
       return seat.is_held() ? UnlockResult::released : UnlockResult::lost;
     }
-    const UnlockResult result = seat.holding.unlock();
     seat.depth = 0;
-    if (result != UnlockResult::unconfirmed) leave(seat);
+    const UnlockResult result = seat.holding.unlock();
+    if (result != UnlockResult::unconfirmed && find() == &seat && seat.depth == 0) leave(seat);
     return result;
   }
 
