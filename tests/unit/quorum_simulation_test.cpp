@@ -140,6 +140,7 @@ class Node {
         if (ours) token_.clear();
         return ours || request.verb == Verb::take_back ? Kind::yes : Kind::no;
       case Verb::look: return token_.empty() ? Kind::no : Kind::yes;
+      case Verb::downgrade: break;  // not with a quorum
     }
     return Kind::failed;
   }
