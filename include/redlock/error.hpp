@@ -186,8 +186,8 @@ inline errc error_kind(std::string_view answer) noexcept {
   // The server accepts the connection first and refuses the client after:
   // https://redis.io/docs/latest/develop/reference/clients/
   if (answer.starts_with("ERR max number of clients")) return errc::try_again;
-  // A script in a slot that is moved elsewhere at the moment.
-  if (answer.find("attempted to access a non local key") != std::string_view::npos) return errc::try_again;
+  // A script in a slot that is moved elsewhere at the moment; servers differ in the words before these.
+  if (answer.find("access a non local key") != std::string_view::npos) return errc::try_again;
   return errc::server_error;
 }
 

@@ -275,6 +275,7 @@ TEST(ClusterFailover, KeepsALockThatTheReplicaHas) {
   EXPECT_FALSE(Lock(other, name, std::try_to_lock));
   EXPECT_EQ(cluster.server(4).get(name), lock.token().text());
   EXPECT_TRUE(lock.owns_lock());
+  EXPECT_EQ(client.holder(name)->token, lock.token().text()) << "it finds the new master, too, before its one unlock()";
   EXPECT_EQ(lock.unlock(), UnlockResult::released);
   EXPECT_TRUE(Lock(other, name, 20s));
   EXPECT_EQ(losses, 0);

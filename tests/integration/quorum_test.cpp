@@ -105,7 +105,7 @@ TEST(Quorum, ALockMayBeDetachedAndAdoptedAndTakenAway) {
   EXPECT_FALSE(adopted.renew());
   EXPECT_FALSE(adopted.owns_lock());
   EXPECT_EQ(adopted.unlock(), UnlockResult::lost);
-  EXPECT_FALSE(client.force_unlock("name"));
+  EXPECT_TRUE(eventually([&] { return !client.force_unlock("name"); })) << "a majority freed it, the last node later";
 }
 
 TEST(Quorum, MayBeOfOneToNineDifferentServers) {
@@ -226,7 +226,7 @@ TEST_P(FaultyNodes, AMinorityOfThemIsDoneWithout) {
 }
 
 TEST_P(FaultyNodes, ThatFailWhileALockIsHeldDoNotEndIt) {
-  Client client = this->client();
+  Client client = this->client({.node_timeout = 500ms, .restart_grace = 0ms});  // who grants it late has no vote
   servers.greet(client);
   Lock lock{client, "name", {.ttl = 900ms}};
   ASSERT_TRUE(eventually([&] { return servers.having("name") == nodes(); }));

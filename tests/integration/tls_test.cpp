@@ -23,7 +23,6 @@
 #include "support/eventually.hpp"
 #include "support/fake_server.hpp"
 #include "support/fault_proxy.hpp"
-#include "support/net.hpp"
 #include "support/outcome.hpp"
 #include "support/process.hpp"
 #include "support/quiet.hpp"
@@ -59,38 +58,19 @@ std::string address(const FaultProxy& proxy) { return address("localhost", proxy
 /// A redis-server that speaks TLS alone, but for the Unix socket over which the test asks it.
 class TlsServer {
  public:
-  explicit TlsServer(const Certificates::Pair& pair = localhost(), const std::vector<std::string>& extra_args = {}) {
-    for (int attempt = 0; !server_; ++attempt) {
-      port_ = free_port();
-      std::vector<std::string> args{"--port",
-                                    "0",
-                                    "--tls-port",
-                                    std::to_string(port_),
-                                    "--tls-cert-file",
-                                    pair.certificate,
-                                    "--tls-key-file",
-                                    pair.key,
-                                    "--tls-ca-cert-file",
-                                    certificates().ca(),
-                                    "--tls-auth-clients",
-                                    "no"};
-      args.insert(args.end(), extra_args.begin(), extra_args.end());
-      try {
-        server_ = std::make_unique<RedisServer>(args);
-      } catch (const std::runtime_error&) {
-        if (attempt == 20) throw;  // the port may have been lost to a race
-      }
-    }
+  explicit TlsServer(const Certificates::Pair& pair = localhost(), std::vector<std::string> extra_args = {}) {
+    const auto tls_args = certificates().server_args(pair);
+    extra_args.insert(extra_args.begin(), tls_args.begin(), tls_args.end());
+    server_.emplace(std::move(extra_args));
   }
 
-  RedisServer* operator->() { return server_.get(); }
+  RedisServer* operator->() { return &*server_; }
   RedisServer& operator*() { return *server_; }
-  std::uint16_t port() const { return port_; }
-  std::string uri(const std::string& host = "localhost") const { return address(host, port_); }
+  std::uint16_t port() const { return server_->port(); }
+  std::string uri(const std::string& host = "localhost") const { return address(host, port()); }
 
  private:
-  std::uint16_t port_ = 0;
-  std::unique_ptr<RedisServer> server_;
+  std::optional<RedisServer> server_;
 };
 
 bool holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }

@@ -24,6 +24,15 @@ Certificates::Pair Certificates::sign(const std::string& names, const std::strin
   return make(common_name, names.empty() ? "basicConstraints=CA:FALSE" : "subjectAltName=" + names, false);
 }
 
+std::vector<std::string> Certificates::server_args(const Pair& pair) const {
+  return {"--tls-cert-file",    pair.certificate,
+          "--tls-key-file",     pair.key,
+          "--tls-ca-cert-file", ca(),
+          "--tls-auth-clients", "no",
+          "--tls-replication",  "yes",
+          "--tls-cluster",      "yes"};
+}
+
 std::string Certificates::file(const std::string& content) {
   auto path = new_path();
   std::ofstream{path} << content;

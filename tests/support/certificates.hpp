@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "temp_folder.hpp"
 
@@ -28,6 +29,9 @@ class Certificates {
 
   /// `names`: as openssl writes a subjectAltName, "DNS:localhost,IP:127.0.0.1". Empty: `common_name` alone.
   [[nodiscard]] Pair sign(const std::string& names, const std::string& common_name = "redlock test");
+
+  /// What makes a RedisServer speak TLS, with clients and with other servers.
+  [[nodiscard]] std::vector<std::string> server_args(const Pair& pair) const;
 
   /// The path of a new file with this content.
   [[nodiscard]] std::string file(const std::string& content);

@@ -68,7 +68,8 @@ void Cluster::expect_ok(std::size_t i, const std::vector<std::string>& words) {
 }
 
 std::string Cluster::uri(std::size_t i) const {
-  return "redis+cluster://127.0.0.1:" + std::to_string(servers_[i]->port());
+  std::string text = servers_[i]->uri();
+  return text.insert(text.find(':'), "+cluster");
 }
 
 std::string Cluster::slot_of(RedisServer& server, const std::string& name) {

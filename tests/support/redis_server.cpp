@@ -41,7 +41,9 @@ RedisServer::RedisServer(std::vector<std::string> extra_args, std::map<std::stri
   throw std::runtime_error{"redis-server does not start:\n" + log()};
 }
 
-std::string RedisServer::uri() const { return "redis://" + host_ + ":" + std::to_string(port_); }
+std::string RedisServer::uri() const {
+  return (speaks_tls() ? "rediss://" : "redis://") + host_ + ":" + std::to_string(port_);
+}
 std::string RedisServer::unix_uri() const { return "unix://" + socket_path(); }
 std::string RedisServer::socket_path() const { return (folder_.path() / "redis.sock").string(); }
 
@@ -94,7 +96,7 @@ bool RedisServer::answers() const try {
 std::vector<std::string> RedisServer::arguments() const {
   std::vector<std::string> all{"redis-server",
                                "--port",
-                               std::to_string(port_),
+                               speaks_tls() ? "0" : std::to_string(port_),
                                "--bind",
                                host_,
                                "--unixsocket",
@@ -109,6 +111,7 @@ std::vector<std::string> RedisServer::arguments() const {
                                "no",
                                "--save",
                                ""};
+  if (speaks_tls()) all.insert(all.end(), {"--tls-port", std::to_string(port_)});
   all.insert(all.end(), extra_args_.begin(), extra_args_.end());
   return all;
 }
@@ -194,7 +197,8 @@ bool RedisServer::is_unseen(const std::string& address) {
 
 Control RedisServer::authenticated() {
   const auto open = [this] {
-    if (option("--port") == "0") return Control{socket_path()};  // whoever has the port by now is a stranger
+    if (option("--port") == "0" || speaks_tls())
+      return Control{socket_path()};  // whoever has the port by now is a stranger
     try {
       return Control{host_, port_};
     } catch (const ControlError&) {

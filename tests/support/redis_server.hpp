@@ -28,8 +28,9 @@ namespace redlock::testing {
 class RedisServer {
  public:
   /// Returns when the server answers, whatever it says (NOAUTH and LOADING are answers). `extra_args` override the
-  /// options set here: RedisServer{{"--requirepass", "x"}}. The questions use the password that stands there.
-  /// `environment` is added to this process's.
+  /// options set here: RedisServer{{"--requirepass", "x"}}. The questions use the password that stands there. With a
+  /// certificate among them (Certificates::server_args()) its port speaks TLS alone, and the questions go over the Unix
+  /// socket. `environment` is added to this process's.
   explicit RedisServer(std::vector<std::string> extra_args = {}, std::map<std::string, std::string> environment = {});
   RedisServer(const RedisServer&) = delete;
   RedisServer& operator=(const RedisServer&) = delete;
@@ -81,6 +82,7 @@ class RedisServer {
  private:
   bool launch();
   bool answers() const;
+  bool speaks_tls() const { return option("--tls-cert-file").has_value(); }
   std::vector<std::string> arguments() const;
   std::optional<std::string> option(const std::string& name) const;
   Control authenticated();

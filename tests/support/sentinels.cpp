@@ -21,8 +21,11 @@ Sentinel::Sentinel(const std::string& master_host, std::uint16_t master_port, in
     : port_(free_port()) {
   const std::string file = (folder_.path() / "sentinel.conf").string();
   const std::string master = master_name;
+  const bool speaks_tls =
+      std::any_of(more.begin(), more.end(), [](const std::string& line) { return line.starts_with("tls-cert-file "); });
   std::ofstream config{file};
-  config << "port " << port_ << "\nbind 127.0.0.1\ndir " << folder_.path().string() << "\nlogfile sentinel.log\n"
+  config << (speaks_tls ? "port 0\ntls-port " : "port ") << port_ << "\nunixsocket " << socket_path()
+         << "\nbind 127.0.0.1\ndir " << folder_.path().string() << "\nlogfile sentinel.log\n"
          << "sentinel monitor " << master << ' ' << master_host << ' ' << master_port << ' ' << quorum << '\n'
          << "sentinel down-after-milliseconds " << master << " 300\n"
          << "sentinel failover-timeout " << master << " 2000\n";
@@ -43,7 +46,7 @@ Sentinel::Sentinel(const std::string& master_host, std::uint16_t master_port, in
 }
 
 Value Sentinel::command(const std::vector<std::string>& words) const {
-  Control control{"127.0.0.1", port_};
+  Control control{socket_path()};
   if (!password_.empty()) control.command({"AUTH", password_});
   return control.command(words);
 }
@@ -61,7 +64,8 @@ void Sentinel::kill() {
   if (!process_->wait(60s)) throw std::runtime_error{"a sentinel survives SIGKILL"};
 }
 
-Deployment::Deployment(std::size_t replicas, const std::vector<std::string>& server_args) {
+Deployment::Deployment(std::size_t replicas, const std::vector<std::string>& server_args,
+                       const std::vector<std::string>& sentinel_lines) {
   std::vector<std::string> args = server_args;
   args.insert(args.end(), {"--repl-diskless-sync-delay", "0"});
   servers_.push_back(std::make_unique<RedisServer>(args));
@@ -75,7 +79,8 @@ Deployment::Deployment(std::size_t replicas, const std::vector<std::string>& ser
     return online == replicas;
   };
   if (!eventually(is_synchronised, 60s, 20ms)) throw std::runtime_error{"the replicas do not find their master"};
-  for (int i = 0; i < 3; ++i) sentinels_.push_back(std::make_unique<Sentinel>(first.host(), first.port(), 2));
+  for (int i = 0; i < 3; ++i)
+    sentinels_.push_back(std::make_unique<Sentinel>(first.host(), first.port(), 2, sentinel_lines));
   const auto is_ready = [replicas](const auto& sentinel) {
     return sentinel->about_master("num-slaves") == std::to_string(replicas) &&
            sentinel->about_master("num-other-sentinels") == "2" && sentinel->about_master("flags") == "master";
@@ -85,7 +90,8 @@ Deployment::Deployment(std::size_t replicas, const std::vector<std::string>& ser
 }
 
 std::string Deployment::uri(const std::string& options) const {
-  std::string text = "redis+sentinel://";
+  std::string text = servers_.front()->uri();
+  text = text.substr(0, text.find(':')) + "+sentinel://";
   for (const auto& each : sentinels_) text += (each == sentinels_.front() ? "" : ",") + each->host_port();
   return text + "/" + master_name + options;
 }

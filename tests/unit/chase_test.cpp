@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <map>
 #include <new>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -260,14 +262,80 @@ TEST_F(ChaseTest, 256_that_are_refused_do_not_starve_the_others) {
   EXPECT_TRUE(chase.is_done()) << "each has had its attempt";
 }
 
+// Those of a cluster: one keeps what begins with "hung", and does not answer, another one the rest.
+struct ChaseOfTwoKeepers : ChaseTest {
+  ChaseOfTwoKeepers() {
+    store.keeper_of = [this](std::string_view name) { return name.starts_with("hung") ? &keepers[0] : &keepers[1]; };
+    store.script = [](const Sent& sent) { return sent.name.starts_with("hung") ? testing::silence() : testing::yes(); };
+  }
+
+  // What is asked at that time.
+  std::vector<std::string> asked_at(nanoseconds time) const {
+    std::vector<std::string> names;
+    for (const auto& each : store.submissions) {
+      for (const Sent& sent : each.requests) {
+        if (each.at == time) names.push_back(sent.name);
+      }
+    }
+    return names;
+  }
+
+  const std::array<char, 2> keepers{};
+};
+
+TEST_F(ChaseOfTwoKeepers, one_that_does_not_answer_does_not_hold_up_what_the_other_keeps) {
+  for (const char* name : {"hung 1", "a", "hung 2", "b"}) add(name);
+  run_until(1s);
+  EXPECT_EQ(asked_at(0s), (std::vector<std::string>{"hung 1", "hung 2", "a", "b"}));
+  EXPECT_EQ(store.submissions.size(), 2U);
+  for (const char* name : {"hung 3", "c"}) add(name);
+  run_until(2s);
+  EXPECT_EQ(asked_at(1s), std::vector<std::string>{"c"}) << "the other one's turn comes when it has answered";
+  EXPECT_FALSE(chase.is_done());
+  run_until(2'010ms);
+  EXPECT_EQ(store.submissions.back().requests.size(), 3U) << "or when its time is over";
+}
+
+TEST_F(ChaseOfTwoKeepers, what_waits_for_one_does_not_hurry_the_other) {
+  store.script = [](const Sent& sent) {
+    return sent.name.starts_with("hung") ? testing::silence() : testing::failed(errc::loading, "LOADING");
+  };
+  for (const char* name : {"hung 1", "a"}) add(name);
+  chase.run(clock.now());
+  add("hung 2");
+  run_until(1'900ms);
+  EXPECT_LE(store.submissions.size(), 11U) << "pauses that double from 5 ms";
+  EXPECT_GE(store.submissions.size(), 8U);
+}
+
+TEST_F(ChaseOfTwoKeepers, what_changes_hands_is_asked_of_the_new_keeper) {
+  add("hung 1");
+  chase.run(clock.now());
+  add("hung 2");
+  chase.run(clock.now());
+  EXPECT_EQ(store.submissions.size(), 1U);
+  store.keeper_of = [this](std::string_view) { return &keepers[1]; };
+  store.script = [](const Sent&) { return testing::yes(); };
+  run_until(0s);
+  EXPECT_EQ(store.submissions.size(), 2U);
+  run_until(3s);
+  EXPECT_EQ(store.submissions.size(), 3U);
+  EXPECT_TRUE(chase.is_done());
+}
+
 TEST_F(ChaseTest, what_could_not_be_submitted_is_tried_later) {
   add("job");
   bool short_of_memory = true;
   store.before_submit = [&] {
     if (std::exchange(short_of_memory, false)) throw std::bad_alloc();
   };
+  chase.run(clock.now());
+  EXPECT_TRUE(store.submissions.empty());
+  EXPECT_FALSE(chase.is_done());
   run_until(50s);
-  EXPECT_EQ(store.submissions.size(), 1U);
+  ASSERT_EQ(store.submissions.size(), 1U);
+  EXPECT_EQ(store.submissions[0].at, 1s);
+  EXPECT_EQ(store.submissions[0].requests[0].token, "token of job");
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -128,6 +129,7 @@ class FakeStore final : public detail::Store {
 
   std::function<Scripted(const Sent&)> script = [](const Sent&) { return yes(); };
   std::function<void()> before_submit = [] {};
+  std::function<const void*(std::string_view)> keeper_of = [](std::string_view) { return nullptr; };
   std::vector<Submission> submissions;
   std::chrono::nanoseconds patient = std::chrono::seconds(2);
   bool crowded = false;  // operations wait for a connection for as long as they last
@@ -151,6 +153,7 @@ class FakeStore final : public detail::Store {
   }
 
   std::chrono::nanoseconds patience() const noexcept override { return patient; }
+  const void* keeper(std::string_view name) const noexcept override { return keeper_of(name); }
 
   /// Of all submissions, one after the other.
   std::vector<Sent> requests() const {

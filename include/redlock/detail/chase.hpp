@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <exception>
-#include <iterator>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -29,7 +29,10 @@ namespace redlock::detail {
 // A RELEASE that answers 0 proves nothing by itself: the command may still be on its way. Each attempt to acquire has a
 // token of its own, so none of this can hit a lock that was taken since.
 //
+// What is broken or refused goes in batches, one at a time for each keeper: one that hangs holds up nobody else's.
+//
 // Thread safety: add(): all threads. The rest: the service thread.
+// On failure: where memory is short, what has to be asked is asked later.
 class Chase final : public Chore {
  public:
   Chase(Store& store, Clock& clock) : store_(store), clock_(clock) {}
@@ -37,121 +40,149 @@ class Chase final : public Chore {
   // The service has to be woken after it.
   void add(Leftover leftover) {
     const std::lock_guard guard(mutex_);
-    inbox_.push_back(std::move(leftover));
+    inbox_.push_back({.leftover = std::move(leftover)});
   }
 
   void run(TimePoint now) noexcept override {
-    try {
-      collect(now);
-      for (Leftover& leftover : connected_) drain(leftover, now);
-      std::erase_if(connected_, [](const Leftover& leftover) { return leftover.session == nullptr; });
-      if (pending_ && pending_->advance(now)) answered(now);
-      if (!pending_ && !broken_.empty() && now >= next_) submit(now);
-    } catch (const std::exception&) {  // no memory: later
-      next_ = now + std::chrono::seconds(1);
+    collect(now);
+    for (auto each = connected_.begin(); each != connected_.end();) drain(each++, now);
+    while (submit(now)) {
     }
+    const TimePoint later = clock_.now();
+    for (Batch& batch : batches_) {
+      if (batch.pending->advance(later)) answered(batch, now);
+    }
+    std::erase_if(batches_, [](const Batch& batch) { return batch.pending == nullptr; });
   }
 
   TimePoint watch(PollSet& files) override {
     TimePoint wake = never;
-    for (const Leftover& leftover : connected_) {
-      wake = (std::min)({wake, leftover.silent_until, leftover.session->watch(files)});
+    for (const Chased& each : connected_) wake = (std::min)({wake, each.due, each.leftover.session->watch(files)});
+    for (const Batch& batch : batches_) wake = (std::min)(wake, batch.pending->watch(files));
+    for (const Chased& each : broken_) {
+      if (each.due < wake && !waits(each)) wake = each.due;
     }
-    if (pending_) return (std::min)(wake, pending_->watch(files));
-    return broken_.empty() ? wake : (std::min)(wake, next_);
+    return wake;
   }
 
   // Pending releases get one attempt. Those still connected have had theirs when the kernel has the bytes.
   bool is_done() override {
     const std::lock_guard guard(mutex_);
-    const bool written =
-        std::all_of(connected_.begin(), connected_.end(), [](Leftover& each) { return !each.session->has_unsent(); });
-    return inbox_.empty() && written && !pending_ && std::all_of(broken_.begin(), broken_.end(), is_tried);
+    const bool written = std::none_of(connected_.begin(), connected_.end(),
+                                      [](const Chased& each) { return each.leftover.session->has_unsent(); });
+    const bool tried = std::all_of(broken_.begin(), broken_.end(), [](const Chased& each) { return each.tried; });
+    return inbox_.empty() && written && batches_.empty() && tried;
   }
 
  private:
   static constexpr std::size_t longest_batch = 256;
 
-  void collect(TimePoint now) {
-    std::vector<Leftover> fresh;
+  struct Chased {
+    Leftover leftover;
+    bool tried = false;  // over a connection of its own
+    TimePoint due = {};  // still connected: until when its answers are awaited; broken: when it is asked about
+    Backoff backoff = {std::chrono::milliseconds(10), std::chrono::seconds(1)};
+  };
+  // They go from one list to another in place: requests may point to their texts, and no memory is needed for it.
+  using List = std::list<Chased>;
+
+  // What one keeper is asked about.
+  struct Batch {
+    const void* keeper;
+    List chased;
+    Pending pending;
+  };
+
+  void collect(TimePoint now) noexcept {
+    List fresh;
     {
       const std::lock_guard guard(mutex_);
       fresh.swap(inbox_);
     }
-    for (Leftover& leftover : fresh) {
-      leftover.silent_until = now + store_.patience();
-      if (leftover.session) {
-        connected_.push_back(std::move(leftover));
-      } else {
-        broke(std::move(leftover), now);
-      }
+    for (auto each = fresh.begin(); each != fresh.end();) {
+      const auto one = each++;
+      const bool is_connected = one->leftover.session != nullptr;
+      one->due = is_connected ? now + store_.patience() : now;
+      List& list = is_connected ? connected_ : broken_;
+      list.splice(list.end(), fresh, one);
     }
   }
 
-  void broke(Leftover leftover, TimePoint now) {
-    broken_.push_back(std::move(leftover));
-    backoff_.reset();
-    next_ = now;
-  }
-
-  void drain(Leftover& leftover, TimePoint now) {
+  void drain(List::iterator each, TimePoint now) noexcept {
+    Leftover& leftover = each->leftover;
+    bool refused = false;  // the RELEASE, which is the last
     try {
       leftover.session->flush();
       leftover.session->receive();
-      bool refused = false;  // the RELEASE, which is the last
       while (leftover.session->exchange().owed() > 0) {
         const ReplyPtr reply = leftover.session->next_reply();
-        if (!reply && now < leftover.silent_until) return;
+        if (!reply && now < each->due) return;
         if (!reply) throw ConnectionError(errc::timed_out, "no answer in time");
         refused = is_error(*reply);
       }
-      leftover.session.reset();
       leftover.client_id = 0;  // all is answered: nothing can land any more
-      if (refused) broke(std::move(leftover), now);
-    } catch (const Error&) {
-      leftover.session.reset();
-      broke(std::move(leftover), now);
+      if (!refused) {
+        connected_.erase(each);
+        return;
+      }
+    } catch (const std::exception&) {  // broken, or no memory
     }
+    leftover.session.reset();
+    each->due = now;
+    broken_.splice(broken_.end(), connected_, each);
   }
 
-  void submit(TimePoint now) {
-    asked_ = (std::min)(broken_.size(), longest_batch);
-    std::vector<Request> requests;
-    for (std::size_t i = 0; i < asked_; ++i) requests.push_back(broken_[i].take_back(now));
-    pending_ = store_.submit(requests, Lane::service, now + store_.patience());
-    batch_ = std::exchange(broken_, {});  // moves none of the texts that the requests point to
-    if (pending_->advance(clock_.now())) answered(now);
+  // Whoever keeps it is being asked about others.
+  bool waits(const Chased& chased) const noexcept {
+    return std::any_of(batches_.begin(), batches_.end(),
+                       [&](const Batch& each) { return each.keeper == store_.keeper(chased.leftover.key()); });
+  }
+
+  // One batch: about the first that is due, and all that its keeper keeps besides. False: there is none.
+  bool submit(TimePoint now) noexcept {
+    const auto first = std::find_if(broken_.begin(), broken_.end(),
+                                    [&](const Chased& each) { return each.due <= now && !waits(each); });
+    if (first == broken_.end()) return false;
+    Batch batch{store_.keeper(first->leftover.key()), {}, nullptr};
+    for (auto each = broken_.begin(); each != broken_.end() && batch.chased.size() < longest_batch;) {
+      const auto one = each++;
+      if (store_.keeper(one->leftover.key()) == batch.keeper) batch.chased.splice(batch.chased.end(), broken_, one);
+    }
+    try {
+      std::vector<Request> requests;
+      for (const Chased& each : batch.chased) requests.push_back(each.leftover.take_back(now));
+      batch.pending = store_.submit(requests, Lane::service, now + store_.patience());
+      batches_.push_back(std::move(batch));
+    } catch (const std::exception&) {  // no memory
+      for (Chased& each : batch.chased) each.due = now + std::chrono::seconds(1);
+      broken_.splice(broken_.end(), batch.chased);
+    }
+    return true;
   }
 
   // Those that were not asked about come first the next time.
-  void answered(TimePoint now) {
-    std::move(batch_.begin() + static_cast<std::ptrdiff_t>(asked_), batch_.end(), std::back_inserter(broken_));
-    for (std::size_t i = 0; i < asked_; ++i) {
-      if (pending_->answers()[i].kind == Answer::Kind::yes || now >= batch_[i].until) continue;
-      batch_[i].tried = true;
-      broken_.push_back(std::move(batch_[i]));
+  void answered(Batch& batch, TimePoint now) noexcept {
+    const double fraction = random_fraction();  // one for all, so that they stay together
+    const Answer* answer = batch.pending->answers().data();
+    for (auto each = batch.chased.begin(); each != batch.chased.end(); ++answer) {
+      const auto one = each++;
+      if (answer->kind == Answer::Kind::yes || now >= one->leftover.until) continue;
+      one->tried = true;
+      one->due = now + one->backoff.next(fraction);
+      broken_.splice(broken_.end(), batch.chased, one);
     }
-    pending_.reset();
-    batch_.clear();
-    const bool all_tried = std::all_of(broken_.begin(), broken_.end(), is_tried);
-    next_ = all_tried ? now + backoff_.next(random_fraction()) : now;
+    batch.pending.reset();
   }
-
-  static bool is_tried(const Leftover& leftover) noexcept { return leftover.tried; }
 
   // Constant after construction.
   Store& store_;
   Clock& clock_;
   // The service thread's own.
-  std::vector<Leftover> connected_, broken_;
-  std::vector<Leftover> batch_;  // the broken ones that pending_ is about
-  std::size_t asked_ = 0;        // of batch_
-  Pending pending_;
-  TimePoint next_;
-  Backoff backoff_{std::chrono::milliseconds(10), std::chrono::seconds(1)};
+  List connected_, broken_;
+  std::vector<Batch> batches_;  // under way
   // Guarded by mutex_.
   std::mutex mutex_;
-  std::vector<Leftover> inbox_;
+  List inbox_;
 };
 
 }  // namespace redlock::detail

@@ -98,13 +98,13 @@ struct Leftover {
   unsigned permits = 0;
   std::string token = {};
   std::unique_ptr<Session> session = {};  // still connected, a RELEASE already behind the command
-  std::int64_t client_id = 0;   // else: the connection that broke; 0: the command has ended; negative: not known
-  RunId server = {};            // which start of the server it was to
-  TimePoint until = {};         // when its key has expired by itself
-  bool tried = false;           // taking it back over a connection of its own
-  TimePoint silent_until = {};  // still connected: until when its answers are awaited
-  TimePoint keep_until = {};    // of a release with hold_at_least: until when the name stays taken
+  std::int64_t client_id = 0;  // else: the connection that broke; 0: the command has ended; negative: not known
+  RunId server = {};           // which start of the server it was to
+  TimePoint until = {};        // when its key has expired by itself
+  TimePoint keep_until = {};   // of a release with hold_at_least: until when the name stays taken
   std::string queue_key = {}, place = {};  // where there is a queue
+
+  std::string_view key() const noexcept { return first_key(name, keys); }
 
   // What a request has done, or may do at a server that it is not known to have reached.
   static Leftover of(const Request& request, TimePoint now) {
