@@ -82,7 +82,7 @@ class Lock {
 
   // The same for several names: all of them at once or none, in any order, as one lock with one token, one renewal and, with
   // .fencing, one fencing token. In a cluster they must be in one slot: {order:7}:stock and {order:7}:invoice are, by their
-  // common hash tag. Not with .fair.
+  // common hash tag. Not with .fair: those who want one of the names alone may come first again and again.
   [[nodiscard]] Lock(Client client, const Names& names, LockOptions options = {})
       : Lock(Deferred{}, std::move(client), names, std::move(options)) {
     lock();

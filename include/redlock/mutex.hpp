@@ -12,7 +12,7 @@
 #include "redlock/detail/request.hpp"
 #include "redlock/detail/seats.hpp"
 #include "redlock/detail/text.hpp"
-#include "redlock/error.hpp"
+#include "redlock/observer.hpp"
 #include "redlock/options.hpp"
 #include "redlock/token.hpp"
 
@@ -31,7 +31,8 @@ namespace redlock {
 // while (ClientOptions::handoff_window).
 //
 // Thread safety: all members.
-// Lifetime: as long as a thread uses it. It may outlive its Client. After fork() the child owns nothing.
+// Lifetime: as long as a thread uses it. It may outlive its Client. After fork() the child owns nothing. A thread that ends
+// without unlocking leaves it locked, and renewed, to the next thread that gets its std::thread::id.
 // On failure: as for a Lock. lock() throws where Redis cannot be reached or refuses: std::condition_variable_any, which
 // locks again before it returns, ends the process then, as for any mutex whose lock() throws. unlock() does not throw but
 // for a thread that never locked.
@@ -43,13 +44,13 @@ class Mutex {
       : Mutex(std::move(client), detail::view(name), detail::Mode::owner, false, std::move(options)) {}
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
-  ~Mutex() = default;  // nobody deletes a SharedMutex by way of it
+  virtual ~Mutex() = default;
 
   // Waits until it holds the name. One round trip where it is free. Throws std::system_error
   // (resource_deadlock_would_occur) where this thread holds it already, and nothing is sent then.
   void lock() { (void)acquire(detail::forever); }
 
-  // Exactly one attempt, or none where this process holds it.
+  // Exactly one attempt, or none where this client holds it.
   [[nodiscard]] bool try_lock() { return acquire({}); }
 
   template <class Rep, class Period>

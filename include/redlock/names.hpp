@@ -20,7 +20,7 @@ namespace redlock {
 // On failure: the constructors throw std::invalid_argument where there is no name, or an empty one, or more than 1000.
 class Names {
  public:
-  static constexpr std::size_t most = 1000;  // what one script can take
+  static constexpr std::size_t most = 1000;  // one script takes them all, and blocks the server meanwhile
 
   template <StringLike... S>
   requires(sizeof...(S) > 0) Names(const S&... names)

@@ -7,6 +7,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "redlock/client.hpp"
@@ -18,7 +19,7 @@
 #include "redlock/detail/subject.hpp"
 #include "redlock/detail/text.hpp"
 #include "redlock/detail/unlock.hpp"
-#include "redlock/error.hpp"
+#include "redlock/observer.hpp"
 #include "redlock/options.hpp"
 
 namespace redlock {
@@ -80,6 +81,9 @@ class Semaphore {
   template <StringLike S>
   Semaphore(Client client, const S& name, int permits, LockOptions options = {})
       : Semaphore(std::move(client), detail::view(name), permits, std::move(options), Checked{}) {}
+
+  Semaphore(const Semaphore&) = delete;
+  Semaphore& operator=(const Semaphore&) = delete;
 
   // Waits until there is one. One round trip where there is.
   [[nodiscard]] Permit acquire() { return *ask(detail::forever); }

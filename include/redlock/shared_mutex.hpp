@@ -7,8 +7,8 @@
 #include "redlock/detail/deadline.hpp"
 #include "redlock/detail/request.hpp"
 #include "redlock/detail/text.hpp"
-#include "redlock/error.hpp"
 #include "redlock/mutex.hpp"
+#include "redlock/observer.hpp"
 #include "redlock/options.hpp"
 
 namespace redlock {
@@ -37,7 +37,7 @@ class SharedMutex : public Mutex {
   SharedMutex(Client client, const S& name, LockOptions options = {})
       : Mutex(std::move(client), detail::view(name), detail::Mode::writer, false, std::move(options)) {}
 
-  // As lock() and its like, for a reader. A thread that reads cannot become the writer, as two of them would wait for each
+  // As lock() and its like, for a reader: one round trip where no writer holds it or waits. A thread that reads cannot become the writer, as two of them would wait for each
   // other: lock() and lock_shared() throw std::system_error (resource_deadlock_would_occur) where it holds it either way.
   void lock_shared() { (void)acquire_shared(detail::forever); }
   [[nodiscard]] bool try_lock_shared() { return acquire_shared({}); }
@@ -52,7 +52,7 @@ class SharedMutex : public Mutex {
   UnlockResult unlock_shared() { return seats_.unlock(detail::Mode::reader); }
 
   // The writer becomes a reader and lets other readers in, but no writer in between. Call unlock_shared() after it, also
-  // where it throws: whether Redis has done it is not known then. False: the lease was lost. One round trip. Throws
+  // where it throws: whether Redis has done it is not known then. False: the lease was lost. One round trip; outlasts an outage of ClientOptions::retry_for. Throws
   // std::system_error (operation_not_permitted) where this thread is not the writer.
   [[nodiscard]] bool downgrade() { return seats_.downgrade(); }
 

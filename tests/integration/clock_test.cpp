@@ -206,6 +206,25 @@ TEST(ServerClock, ThatJumpsBackKeepsALock) {
   EXPECT_GT(Lock(client, "name", generous, {.fencing = true}).fencing_token(), first);
 }
 
+TEST(ServerClock, ThatJumpsAheadEndsWhatSeveralHoldAndBackKeepsIt) {
+  JumpingServer jumping;
+  Client client{jumping.server.uri()}, other{jumping.server.uri()};
+  SharedMutex mutex{client, "name", {.ttl = 3s}}, theirs{other, "name", {.ttl = 3s}};
+  mutex.lock_shared();
+  const std::stop_token lost = mutex.lost_token();
+  jumping.jump(1h);
+  theirs.lock();
+  EXPECT_TRUE(eventually([&] { return lost.stop_requested(); }, 2s)) << "within a third of the ttl";
+  EXPECT_EQ(mutex.unlock_shared(), UnlockResult::lost);
+  jumping.jump(0s);
+  const auto renewed = other.stats().renewed;
+  EXPECT_TRUE(eventually([&] { return other.stats().renewed >= renewed + 2; }));
+  EXPECT_TRUE(theirs.held_by_this_thread());
+  EXPECT_EQ(theirs.unlock(), UnlockResult::released);
+  EXPECT_TRUE(mutex.try_lock());
+  mutex.unlock();
+}
+
 // One node of three that all granted it: its clock takes the lock from nobody and gives it to nobody.
 TEST(ServerClock, OfOneNodeOfAQuorumMayJump) {
   JumpingServer jumping;

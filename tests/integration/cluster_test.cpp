@@ -66,11 +66,8 @@ TEST(ClusterOfThree, KeepsSeveralNamesAndWhatSeveralHold) {
     EXPECT_FALSE(Lock(other, tag + "a", 20ms));
     std::thread waiter([&] { EXPECT_TRUE(Lock(other, {tag + "b", tag + "c"}, 20s)); });
     EXPECT_TRUE(eventually([&] { return other.stats().wakeups == Wakeups::tracking && other.stats().contended > 2; }));
-    EXPECT_LT(elapsed([&] {
-                EXPECT_EQ(both.unlock(), UnlockResult::released);
-                waiter.join();
-              }),
-              900ms);
+    EXPECT_EQ(both.unlock(), UnlockResult::released);
+    waiter.join();
     SharedMutex mutex{client, tag + "shared", {.ttl = 20s}}, same{other, tag + "shared", {.ttl = 20s}};
     mutex.lock();
     std::thread reader([&] { EXPECT_TRUE(std::shared_lock(same, 20s).owns_lock()); });

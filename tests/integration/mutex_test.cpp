@@ -161,7 +161,7 @@ TEST_F(MutexTest, IsUnlockedByTheThreadThatLockedItAndNoOther) {
   EXPECT_EQ(mutex.unlock(), UnlockResult::released);
 }
 
-// c21: what the first thread lost, the second one holds.
+// What the first thread lost, the second one holds.
 TEST_F(MutexTest, ThatWasLostIsUnlockedBesideItsNextHolder) {
   Mutex mutex{client, "name", {.ttl = 1s, .watchdog = false}};
   mutex.lock();
@@ -224,6 +224,55 @@ TEST_F(MutexTest, ThatIsHeldElsewhereIsWaitedForAsLongAsIsSaid) {
   EXPECT_EQ(mutex.unlock(), UnlockResult::released);
 }
 
+// One that this process holds is no reason to say "taken" where Redis cannot be reached: lock() has no other answer.
+TEST_F(MutexTest, FailsLoudlyWhereAnotherThreadHoldsItAndRedisIsGone) {
+  Client hasty{server.uri(), {.retry_for = 100ms}};
+  Mutex mutex{hasty, "name", {.ttl = 1min}};
+  const std::lock_guard held(mutex);
+  server.kill();
+  for (int i = 0; i < 2; ++i) {
+    std::thread([&] {
+      EXPECT_THROW(mutex.lock(), ConnectionError);
+      EXPECT_FALSE(mutex.held_by_this_thread());
+    }).join();
+  }
+  EXPECT_THROW((void)Lock(hasty, "name"), ConnectionError);
+  EXPECT_TRUE(mutex.held_by_this_thread());
+}
+
+TEST_F(MutexTest, ThatWasLostIsStillThisThreadsUntilItUnlocks) {
+  Mutex mutex{client, "name", {.watchdog = false}};
+  {
+    const std::lock_guard guard(mutex);
+    server.command({"SET", "name", "theirs"});
+    EXPECT_TRUE(eventually([&] {
+      Mutex lost{client, "name"};
+      return !lost.try_lock();
+    }));
+    EXPECT_EQ(misuse_of([&] { (void)mutex.try_lock(); }), std::errc::resource_deadlock_would_occur);
+    EXPECT_EQ(misuse_of([&] { mutex.lock(); }), std::errc::resource_deadlock_would_occur);
+  }
+  EXPECT_EQ(misuse_of([&] { mutex.unlock(); }), std::errc::operation_not_permitted) << "the guard did";
+}
+
+TEST_F(MutexTest, MayBeDestroyedByWhoIsToldThatItWasLost) {
+  std::unique_ptr<Mutex> mutex;
+  mutex = std::make_unique<Mutex>(client, "name",
+                                  LockOptions{.watchdog = false, .on_lost = [&](const LeaseLost&) { mutex.reset(); }});
+  mutex->lock();
+  server.command({"DEL", "name"});
+  EXPECT_EQ(mutex->unlock(), UnlockResult::lost);
+  EXPECT_FALSE(mutex);
+}
+
+TEST_F(MutexTest, LeavesNoSeatToWhoNeverLockedIt) {
+  Mutex mutex{client, "name", {.fencing = true, .await_release = false}};
+  mutex.lock();
+  EXPECT_EQ(mutex.unlock(), UnlockResult::unconfirmed) << "posted";
+  EXPECT_THROW((void)mutex.fencing_token(), std::logic_error);
+  EXPECT_EQ(misuse_of([&] { mutex.unlock(); }), std::errc::operation_not_permitted);
+}
+
 TEST_F(MutexTest, FailsLoudlyWhereRedisCannotBeReached) {
   Client hasty{server.uri(), {.retry_for = 0ms}};
   Mutex mutex{hasty, "name"};
@@ -234,7 +283,6 @@ TEST_F(MutexTest, FailsLoudlyWhereRedisCannotBeReached) {
   EXPECT_EQ(misuse_of([&] { mutex.unlock(); }), std::errc::operation_not_permitted);
 }
 
-// s03
 TEST_F(MutexTest, KeepsTheOptionsOfOneFromTheOther) {
   Mutex leased{client, "name", {.ttl = 60s, .watchdog = false}}, renewed{client, "name", {.ttl = 3s}};
   std::vector<std::thread> threads;
@@ -284,7 +332,11 @@ TEST_F(MutexTest, WorksOnAQuorum) {
 
 TEST_F(MutexTest, OfAParentIsNotTheChilds) {
   Mutex mutex{client, "name"};
+  RecursiveMutex recursive{client, "recursive"};
+  SharedMutex shared{client, "shared"};
   mutex.lock();
+  recursive.lock();
+  shared.lock_shared();
   std::atomic<bool> stop = false;
   std::vector<std::thread> busy;  // who may be anywhere in the list of seats while the process forks
   for (int t = 0; t < 3; ++t) {
@@ -298,6 +350,18 @@ TEST_F(MutexTest, OfAParentIsNotTheChilds) {
       EXPECT_FALSE(mutex.held_by_this_thread());
       EXPECT_EQ(mutex.unlock(), UnlockResult::lost);
       EXPECT_FALSE(mutex.try_lock()) << "the parent holds it";
+      EXPECT_FALSE(recursive.try_lock());
+      EXPECT_EQ(recursive.unlock(), UnlockResult::lost);
+      EXPECT_TRUE(shared.try_lock_shared()) << "beside the parent";
+      EXPECT_EQ(shared.unlock_shared(), UnlockResult::released);
+      std::vector<std::thread> fresh;  // which get the ids of the parent's threads
+      for (int t = 0; t < 3; ++t) {
+        fresh.emplace_back([&] {
+          EXPECT_FALSE(mutex.try_lock());
+          EXPECT_FALSE(recursive.try_lock());
+        });
+      }
+      for (auto& each : fresh) each.join();
       return ::testing::Test::HasFailure() ? 1 : 0;
     });
     EXPECT_EQ(child.wait(60s), (ExitStatus{true, 0, 0})) << child.output();
@@ -307,6 +371,8 @@ TEST_F(MutexTest, OfAParentIsNotTheChilds) {
   stop = true;
   for (auto& each : busy) each.join();
   EXPECT_EQ(mutex.unlock(), UnlockResult::released);
+  EXPECT_EQ(recursive.unlock(), UnlockResult::released);
+  EXPECT_EQ(shared.unlock_shared(), UnlockResult::released);
 }
 
 struct RecursiveMutexTest : MutexTest {

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "support/control.hpp"
 #include "support/eventually.hpp"
 #include "support/fake_server.hpp"
 #include "support/redis_server.hpp"
@@ -74,6 +75,139 @@ TEST(Scripts, RaiseIsForTheOwnerAloneAndNeverLowers) {
   EXPECT_EQ(server.get("{name}:fence"), "1800000000000001");
   server.command({"SET", "{name}:fence", "nonsense"});
   EXPECT_TRUE(raise("ours", "10").is_error());
+}
+
+// --- several names ---
+
+struct SeveralScripts : ::testing::Test {
+  RedisServer server;
+  Value run(const detail::Script& script, const std::vector<std::string>& words) {
+    std::vector<std::string> command = {"EVAL", text(script)};
+    command.insert(command.end(), words.begin(), words.end());
+    return server.command(command);
+  }
+  Value acquire(const std::string& token) {
+    return run(scripts::acquire_several, {"4", "a", "b", "{a}:fence", "{b}:fence", token, "60000", "2", "5"});
+  }
+};
+
+TEST_F(SeveralScripts, GiveTheSameTokenToAReplayAndTouchNothingOfTheNextHolder) {
+  EXPECT_EQ(acquire("ours").text, "5");
+  EXPECT_EQ(acquire("ours").text, "5") << "replayed";
+  const Value held = acquire("theirs");
+  EXPECT_GT(held.integer, 50'000);
+  EXPECT_EQ(run(scripts::release_several, {"2", "a", "b", "ours"}).integer, 1);
+  EXPECT_EQ(run(scripts::release_several, {"2", "a", "b", "ours"}).integer, 0) << "replayed";
+  EXPECT_EQ(acquire("theirs").text, "6");
+  for (const auto* script : {&scripts::release_several, &scripts::renew_several})
+    EXPECT_EQ(run(*script, {"2", "a", "b", "ours", "90000"}).integer, 0);
+  EXPECT_EQ(run(scripts::raise_several, {"4", "a", "b", "{a}:fence", "{b}:fence", "ours", "99"}).integer, 0);
+  EXPECT_EQ(server.get("b"), "theirs");
+  EXPECT_LE(server.pttl("b"), 60'000);
+  EXPECT_EQ(server.get("{b}:fence"), "6");
+  EXPECT_EQ(run(scripts::raise_several, {"4", "a", "b", "{a}:fence", "{b}:fence", "theirs", "99"}).integer, 1);
+  EXPECT_EQ(server.get("{a}:fence"), "99");
+}
+
+TEST_F(SeveralScripts, SayThatAHolderWithoutAnEndHasNone) {
+  server.command({"SET", "b", "theirs"});
+  EXPECT_EQ(acquire("ours").integer, -1);
+  server.command({"SET", "a", "theirs", "PX", "1000"});
+  EXPECT_EQ(acquire("ours").integer, -1);
+  EXPECT_FALSE(server.exists("{a}:fence"));
+}
+
+// --- what several hold ---
+
+struct SharedScripts : SeveralScripts {
+  // With an id it queues.
+  Value acquire(const std::string& entry, const std::string& id = "", const std::string& permits = "0",
+                const std::string& ttl = "60000") {
+    std::vector<std::string> keys = {"3", "name", "queue", "queue:alive"};
+    if (permits != "0") keys = {"4", "name", "queue", "queue:alive", "queue:limits"};
+    return with(scripts::acquire_shared, keys, {entry, id, "2000", permits, ttl, "0"});
+  }
+  Value give(const detail::Script& script, const std::string& entry, const std::string& id = "",
+             const std::string& permits = "0") {
+    std::vector<std::string> keys = {"3", "name", "queue", "queue:alive"};
+    if (permits != "0") keys = {"4", "name", "queue", "queue:alive", "queue:limits"};
+    return with(script, keys, {entry, id, "2000", permits, "60000", "0"});
+  }
+  Value with(const detail::Script& script, std::vector<std::string> words, const std::vector<std::string>& arguments) {
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    return run(script, words);
+  }
+  bool is_told(const std::string& id) { return server.exists("queue:" + id); }
+};
+
+TEST_F(SharedScripts, AreReplayableAndTouchNothingOfTheNextHolder) {
+  EXPECT_EQ(acquire("w:ours").text, "0");
+  EXPECT_EQ(acquire("w:ours").text, "0") << "replayed";
+  EXPECT_EQ(server.command({"ZCARD", "name"}).integer, 1);
+  EXPECT_TRUE(acquire("w:theirs").is_nil());
+  EXPECT_EQ(give(scripts::downgrade, "w:ours").integer, 1);
+  EXPECT_EQ(give(scripts::downgrade, "w:ours").integer, 1) << "replayed";
+  EXPECT_EQ(give(scripts::renew_shared, "w:ours").integer, 1) << "what it was asked for before it was a reader";
+  EXPECT_TRUE(acquire("w:theirs").is_nil());
+  EXPECT_EQ(acquire("r:theirs").text, "0");
+  EXPECT_EQ(give(scripts::release_shared, "w:ours").integer, 1);
+  EXPECT_EQ(give(scripts::release_shared, "w:ours").integer, 0) << "replayed";
+  for (const auto* script : {&scripts::renew_shared, &scripts::downgrade, &scripts::release_shared})
+    EXPECT_EQ(give(*script, "w:ours").integer, 0) << script->text;
+  EXPECT_EQ(server.command({"ZRANGE", "name", "0", "-1"}).elements.size(), 1U);
+}
+
+TEST_F(SharedScripts, ALeaseThatIsOverIsNobodys) {
+  server.command({"ZADD", "name", "1", "w:ours"});
+  EXPECT_EQ(give(scripts::renew_shared, "w:ours").integer, 0);
+  EXPECT_FALSE(server.exists("name"));
+  EXPECT_EQ(acquire("w:theirs").text, "0");
+}
+
+TEST_F(SharedScripts, TellAllReadersUpToTheNextWriter) {
+  EXPECT_EQ(acquire("w:holder").text, "0");
+  for (const char* id : {"r:1", "r:2", "w:3", "r:4"}) EXPECT_EQ(acquire(std::string(id) + "t", id).elements.size(), 2U);
+  EXPECT_EQ(give(scripts::release_shared, "w:holder").integer, 1);
+  EXPECT_TRUE(is_told("r:1"));
+  EXPECT_TRUE(is_told("r:2"));
+  EXPECT_FALSE(is_told("w:3"));
+  EXPECT_FALSE(is_told("r:4"));
+  EXPECT_TRUE(acquire("r:new").is_nil()) << "behind a writer";
+  EXPECT_EQ(acquire("r:1t", "r:1").text, "0");
+  EXPECT_EQ(acquire("r:2t", "r:2").text, "0");
+  EXPECT_FALSE(is_told("w:3"));
+  EXPECT_EQ(give(scripts::release_shared, "r:1t").integer, 1);
+  EXPECT_FALSE(is_told("w:3")) << "there is one more";
+  EXPECT_EQ(give(scripts::release_shared, "r:2t").integer, 1);
+  EXPECT_TRUE(is_told("w:3"));
+  EXPECT_EQ(give(scripts::release_shared, "w:none", "w:3").integer, 0) << "it leaves the queue";
+  EXPECT_TRUE(is_told("r:4"));
+}
+
+TEST_F(SharedScripts, TellReadersOfADowngradeAndOfADeadWriter) {
+  EXPECT_EQ(acquire("w:holder").text, "0");
+  EXPECT_EQ(acquire("r:1t", "r:1").elements.size(), 2U);
+  EXPECT_EQ(give(scripts::downgrade, "w:holder").integer, 1);
+  EXPECT_TRUE(is_told("r:1"));
+  server.command({"FLUSHALL"});
+  EXPECT_EQ(acquire("w:holder", "", "0", "200").text, "0");
+  for (const char* id : {"r:1", "r:2"}) EXPECT_EQ(acquire(std::string(id) + "t", id).elements.size(), 2U);
+  EXPECT_TRUE(eventually([&] { return acquire("r:1t", "r:1").text == "0"; }));
+  EXPECT_TRUE(is_told("r:2")) << "by the first that came after its end";
+}
+
+TEST_F(SharedScripts, TellAsManyAsThereArePermits) {
+  for (const char* entry : {"p:a", "p:b", "p:c"}) EXPECT_EQ(acquire(entry, "", "3").text, "0");
+  for (const char* id : {"p:1", "p:2", "p:3"}) EXPECT_EQ(acquire(std::string(id) + "t", id, "3").elements.size(), 2U);
+  EXPECT_EQ(give(scripts::release_shared, "p:a", "", "3").integer, 1);
+  EXPECT_TRUE(is_told("p:1"));
+  EXPECT_FALSE(is_told("p:2"));
+  EXPECT_EQ(give(scripts::release_shared, "p:b", "", "3").integer, 1);
+  EXPECT_TRUE(is_told("p:2"));
+  EXPECT_FALSE(is_told("p:3"));
+  EXPECT_TRUE(acquire("p:new", "", "3").is_nil()) << "others wait";
+  EXPECT_EQ(acquire("p:2t", "p:2", "3").text, "0") << "there are two";
+  EXPECT_EQ(acquire("p:3t", "p:3", "3").elements.at(0).integer, 1) << "the other one is for the first";
 }
 
 // What the README tells to do with a fencing token where the data is a hash.

@@ -96,32 +96,31 @@ TEST_F(SharedMutexTest, HasManyReadersOrOneWriter) {
 }
 
 TEST_F(SharedMutexTest, WakesTheWriterWithTheLastReaderAndAllReadersWithTheWriter) {
-  std::optional<std::shared_lock<SharedMutex>> reading(std::in_place, here);
-  std::atomic<int> inside = 0;
-  std::atomic<bool> leave = false;
-  std::vector<std::thread> threads;
-  threads.emplace_back([&] {
-    const std::unique_lock writing(there);
-    EXPECT_EQ(inside++, 0);
-    EXPECT_TRUE(eventually([&] { return queued() == 4; }));
-    --inside;
-  });
-  ASSERT_TRUE(has_queued(1));
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&, i] {
-      const std::shared_lock behind(i % 2 == 0 ? here : there);
-      ++inside;
-      EXPECT_TRUE(eventually([&] { return leave.load(); }));
+  EXPECT_TRUE(takes_less_than(900ms, [&] {  // told, not polled
+    std::optional<std::shared_lock<SharedMutex>> reading(std::in_place, here);
+    std::atomic<int> inside = 0;
+    std::atomic<bool> leave = false;
+    std::vector<std::thread> threads;
+    threads.emplace_back([&] {
+      const std::unique_lock writing(there);
+      EXPECT_EQ(inside++, 0);
+      EXPECT_TRUE(has_queued(4));
+      --inside;
     });
-    ASSERT_TRUE(has_queued(2 + i)) << "they wait behind the writer";
-  }
-  const auto took = elapsed([&] {
+    EXPECT_TRUE(has_queued(1));
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&, i] {
+        const std::shared_lock behind(i % 2 == 0 ? here : there);
+        ++inside;
+        EXPECT_TRUE(eventually([&] { return leave.load(); }));
+      });
+      EXPECT_TRUE(has_queued(2 + i)) << "they wait behind the writer";
+    }
     reading.reset();
     EXPECT_TRUE(eventually([&] { return inside == 4; }));
-  });
-  EXPECT_LT(took, 900ms) << "told, not polled";
-  leave = true;
-  for (auto& each : threads) each.join();
+    leave = true;
+    for (auto& each : threads) each.join();
+  }));
 }
 
 TEST_F(SharedMutexTest, ATryNeitherQueuesNorOvertakesAWriter) {
@@ -140,11 +139,12 @@ TEST_F(SharedMutexTest, ATryNeitherQueuesNorOvertakesAWriter) {
 
 TEST_F(SharedMutexTest, AWriterThatGivesUpLetsTheReadersBehindItIn) {
   const std::shared_lock reading(here);
-  std::thread writer([&] { EXPECT_FALSE(there.try_lock_for(300ms)); });
-  ASSERT_TRUE(has_queued(1));
-  const auto took = elapsed([&] { elsewhere([&] { EXPECT_TRUE(std::shared_lock(there, 20s).owns_lock()); }); });
-  EXPECT_LT(took, 1200ms) << "told";
-  writer.join();
+  EXPECT_TRUE(takes_less_than(800ms, [&] {  // told: polled, they would come a second after they began to wait
+    std::thread writer([&] { EXPECT_FALSE(there.try_lock_for(200ms)); });
+    EXPECT_TRUE(has_queued(1));
+    elsewhere([&] { EXPECT_TRUE(std::shared_lock(there, 20s).owns_lock()); });
+    writer.join();
+  }));
 }
 
 TEST_F(SharedMutexTest, BelongsToTheThreadAndIsUnlockedAsItWasLocked) {
@@ -179,11 +179,8 @@ TEST_F(SharedMutexTest, AWriterBecomesAReaderWithoutLettingGo) {
     written = true;
   });
   ASSERT_TRUE(has_queued(2));
-  const auto took = elapsed([&] {
-    EXPECT_TRUE(here.downgrade());
-    threads[0].join();
-  });
-  EXPECT_LT(took, 900ms) << "the reader is told";
+  EXPECT_TRUE(here.downgrade());
+  threads[0].join();
   EXPECT_TRUE(here.held_by_this_thread());
   EXPECT_EQ(client.holder("name")->token, token);
   EXPECT_FALSE(written) << "and no writer came in between";
@@ -246,10 +243,14 @@ TEST_F(SharedMutexTest, ADeadReaderHoldsAWriterUpForItsTtlAndNoLonger) {
   auto dying = Process::exec({std::string(REDLOCK_TEST_PROGRAMS) + "/crowd", folder.path() / "history", server.uri(),
                               "another", "60000", "reader", "1"});
   SharedMutex mutex{client, "another", {.ttl = 3s}};
-  ASSERT_TRUE(eventually([&] { return server.command({"ZCARD", "another"}).integer == 1; }, 10s, 0ms));
-  dying.stop();  // while it holds it, or in between; then it is no reader that dies
   mutex.lock_shared();
-  const bool held = server.command({"ZCARD", "another"}).integer == 2;
+  const auto is_caught = [&] {  // while it holds it, and not in between
+    dying.stop();
+    if (server.command({"ZCARD", "another"}).integer == 2) return true;
+    dying.resume();
+    return false;
+  };
+  ASSERT_TRUE(eventually(is_caught));
   dying.kill();
   (void)dying.wait();
   std::atomic<bool> written = false;
@@ -261,7 +262,7 @@ TEST_F(SharedMutexTest, ADeadReaderHoldsAWriterUpForItsTtlAndNoLonger) {
   const auto before = client.stats().renewed;
   EXPECT_TRUE(eventually([&] { return client.stats().renewed >= before + 4; })) << "more than a ttl";
   EXPECT_FALSE(written) << "the living reader is there";
-  EXPECT_EQ(server.command({"ZCARD", "another"}).integer, 1) << held;
+  EXPECT_EQ(server.command({"ZCARD", "another"}).integer, 1);
   EXPECT_EQ(mutex.unlock_shared(), UnlockResult::released);
   writer.join();
 }
@@ -304,15 +305,12 @@ TEST_F(SharedMutexTest, IsSeenAndTakenAwayByItsName) {
   EXPECT_GT(holder->remaining, 15s);
   std::thread writer([&] { EXPECT_TRUE(std::unique_lock(there, 20s).owns_lock()); });
   ASSERT_TRUE(has_queued(1));
-  EXPECT_LT(elapsed([&] {
-              EXPECT_TRUE(client.force_unlock("name"));
-              writer.join();
-            }),
-            900ms)
-      << "who waits is told";
+  EXPECT_TRUE(client.force_unlock("name"));
+  writer.join();
   EXPECT_EQ(here.unlock_shared(), UnlockResult::lost);
   server.command({"RPUSH", "list", "x"});
   EXPECT_THROW((void)client.holder("list"), ServerError);
+  EXPECT_THROW((void)client.force_unlock("list"), ServerError);
 }
 
 TEST_F(SharedMutexTest, ExcludesOtherKindsOfLocksAndTheyIt) {
@@ -325,6 +323,21 @@ TEST_F(SharedMutexTest, ExcludesOtherKindsOfLocksAndTheyIt) {
   const Lock lock{other, "name"};
   EXPECT_THROW((void)here.try_lock_shared(), ServerError);
   EXPECT_EQ(server.get("name"), lock.token().text());
+}
+
+TEST_F(SharedMutexTest, LeavesAStrangersSortedSetAlone) {
+  for (const char* far : {"10", "99999999999999"}) {
+    server.command({"DEL", "board"});
+    server.command({"ZADD", "board", "10", "alice", far, "bob"});
+    SharedMutex mutex{client, "board"};
+    Semaphore semaphore{client, "board", 1};
+    EXPECT_THROW((void)mutex.try_lock(), ServerError);
+    EXPECT_THROW((void)mutex.try_lock_shared(), ServerError);
+    EXPECT_THROW((void)semaphore.try_acquire(), ServerError);
+    EXPECT_THROW((void)client.holder("board"), ServerError);
+    EXPECT_THROW((void)client.force_unlock("board"), ServerError);
+    EXPECT_EQ(server.command({"ZCARD", "board"}).integer, 2);
+  }
 }
 
 TEST_F(SharedMutexTest, IsTakenBackWhereTheAnswerIsLate) {
@@ -384,7 +397,7 @@ TEST(SharedMutexHistory, OfFourProcesses) {
   EXPECT_GT(history.most_at_once([](const History::Hold&) { return 1LL; }), 1) << "readers read together";
   for (const std::string kind : {"reader", "writer"}) {
     EXPECT_GT(history.count(kind), 50U) << kind;
-    EXPECT_LT(history.longest_wait(kind), 2000) << kind;
+    EXPECT_LT(history.longest_wait(kind), 10'000) << kind;
     RecordProperty(kind + "s", static_cast<int>(history.count(kind)));
   }
   EXPECT_TRUE(eventually([&] { return server.command({"DBSIZE"}).integer == 0; })) << "nothing is left";

@@ -43,6 +43,10 @@ struct TurnstileTest : ::testing::Test {
     Acquisition unused = acquisition();
     return place.look(unused, now);
   }
+  static std::optional<Failure> outcome(const Place& place) {
+    Acquisition bounded = acquisition(1s);
+    return place.outcome(bounded, start);
+  }
   static Answer held_by(std::string holder) {
     Answer answer = std::move(testing::no(1h).answer);
     answer.holder = std::move(holder);
@@ -194,9 +198,9 @@ TEST_F(TurnstileTest, what_one_waiters_own_end_cut_short_is_no_failure_of_the_ot
   mine.answered(std::move(testing::failed(errc::timed_out, "abandoned").answer), start, start + 50us, 0);
   ASSERT_TRUE(mine.was_cut_short());
   first.report(mine, {errc::timed_out, "abandoned"}, true);
-  ASSERT_TRUE(first.outcome(start));
-  EXPECT_EQ(first.outcome(start)->what, "abandoned");
-  EXPECT_NE(second.outcome(start)->what, "abandoned");
+  ASSERT_TRUE(outcome(first));
+  EXPECT_EQ(outcome(first)->what, "abandoned");
+  EXPECT_NE(outcome(second)->what, "abandoned");
 }
 
 TEST_F(TurnstileTest, a_head_that_heard_the_bell_and_leaves_leaves_it_to_the_next) {
@@ -271,21 +275,35 @@ TEST_F(TurnstileTest, who_never_was_head_reports_what_the_head_saw) {
   Place first(turnstile, wanted, start), second(turnstile, wanted, start);
   Acquisition mine = acquisition();
   ASSERT_EQ(first.look(mine, start), Role::head);
-  ASSERT_TRUE(second.outcome(start));
-  EXPECT_EQ(second.outcome(start)->code, errc::timed_out) << "nothing yet";
+  ASSERT_TRUE(outcome(second));
+  EXPECT_EQ(outcome(second)->code, errc::timed_out) << "nothing yet";
   mine.answered(std::move(testing::failed(errc::loading, "LOADING").answer), start, start, 0);
   first.report(mine, {errc::loading, "LOADING"}, false);
-  ASSERT_TRUE(second.outcome(start));
-  EXPECT_EQ(second.outcome(start)->what, "LOADING");
+  ASSERT_TRUE(outcome(second));
+  EXPECT_EQ(outcome(second)->what, "LOADING");
   mine.answered(held_by("a"), start, start, 0);
   first.report(mine, {}, false);
-  EXPECT_FALSE(second.outcome(start));
+  EXPECT_FALSE(outcome(second));
+}
+
+// lock() has no other answer than that it holds the name.
+TEST_F(TurnstileTest, a_wait_that_only_failures_end_ends_with_one_whoever_holds_the_name) {
+  Place head(turnstile, wanted, start);
+  Acquisition mine = acquisition();
+  ASSERT_EQ(head.look(mine, start), Role::head);
+  mine.answered(std::move(testing::failed(errc::loading, "LOADING").answer), start, start, 0);
+  head.report(mine, {errc::loading, "LOADING"}, false);
+  ASSERT_TRUE(head.outcome(mine, start + 20s));
+  EXPECT_EQ(head.outcome(mine, start + 20s)->what, "LOADING");
+  turnstile.hold(lease(), start);  // by a try beside the queue
+  EXPECT_FALSE(head.outcome(mine, start + 20s));
+  EXPECT_EQ(mine.next(start + 20s), Next::pause) << "it goes on, as one that found it held";
 }
 
 TEST_F(TurnstileTest, who_waits_behind_a_holder_of_this_process_found_it_held) {
   turnstile.hold(lease(), start);
   const Place place(turnstile, wanted, start);
-  EXPECT_FALSE(place.outcome(start));
+  EXPECT_FALSE(outcome(place));
 }
 
 TEST_F(TurnstileTest, all_are_called_when_an_outage_begins_since_their_patience_runs) {

@@ -34,7 +34,8 @@ struct Acquirer {
   Counters& counters;
   TokenSource& tokens;
 
-  // Empty: somebody else holds it, or `stop` (a file, or -1) became readable. Throws ConnectionError, ServerError.
+  // Empty: somebody else holds it and the wait is over, or `stop` (a file, or -1) became readable. Throws ConnectionError,
+  // ServerError.
   std::optional<Grant> acquire(const Wanted& wanted, Patience patience, int stop, Turnstile::Place& place) {
     // Those who wait for replicas do so for a third of the ttl, and want to hear how many there were.
     const auto for_replicas = wanted.replicas > 0 ? wanted.ttl / 2 : std::chrono::milliseconds(0);
@@ -54,8 +55,13 @@ struct Acquirer {
         pause = acquisition.give_up();
         next = now < pause ? Acquisition::Next::pause : Acquisition::Next::failed;
       }
-      if (next == Acquisition::Next::held) return std::nullopt;
-      if (next == Acquisition::Next::failed) return conclude(place, now, wanted.name);
+      if (next == Acquisition::Next::held || next == Acquisition::Next::failed) {
+        const bool ends = !acquisition.is_unbounded();
+        if (next == Acquisition::Next::held && ends) return std::nullopt;
+        if (const std::optional<Failure> failure = place.outcome(acquisition, now)) failure->raise("lock", wanted.name);
+        if (ends) return std::nullopt;
+        continue;
+      }
       if (next == Acquisition::Next::pause) {
         if (place.wait(clock, pause, stop)) return std::nullopt;
         continue;
@@ -101,12 +107,6 @@ struct Acquirer {
     }
     settle(answer, request, acquisition, stop);
     failure = std::move(answer.failure);
-    return std::nullopt;
-  }
-
-  static std::optional<Grant> conclude(const Turnstile::Place& place, TimePoint now, std::string_view name) {
-    const std::optional<Failure> failure = place.outcome(now);
-    if (failure) failure->raise("lock", name);
     return std::nullopt;
   }
 

@@ -121,6 +121,9 @@ class Acquisition {
     if (until < end_) pace_.resume = (std::max)(pace_.resume, until);
   }
 
+  // Nothing but failures ends it.
+  bool is_unbounded() const noexcept { return !is_bounded(); }
+
   // Whether the last attempt failed only because the wait was over.
   bool was_cut_short() const noexcept { return was_cut_short_; }
 

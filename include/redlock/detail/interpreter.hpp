@@ -21,9 +21,11 @@ namespace redlock::detail {
 // Puts a reply of Redis into the answer it belongs to.
 class Interpreter {
  public:
+  // by_text: the request goes once more, by the text of its script: that was not known, or the name is one that several
+  // may hold. queued: it waits, and wants to be told when its turn comes.
   enum class Result { done, by_text, queued };
 
-  // The scripts of a fair lock use keys whose names they find out, which in a cluster may be on their way elsewhere: an
+  // Scripts with a queue use keys whose names they find out, which in a cluster may be on their way elsewhere: an
   // error between two writes. Scripts do not roll back.
   static bool may_be_half_done(const Request& request, const redisReply& reply) noexcept {
     return !request.queue_key.empty() && is_error(reply) && request.may_land() &&

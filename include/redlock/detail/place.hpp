@@ -97,11 +97,14 @@ class Turnstile::Place {
     for (Waiter& each : gate().waiters) each.call.raise();  // from here on the patience of all of them runs
   }
 
-  // What ends a wait that was not granted; nullopt: the name was held.
-  std::optional<Failure> outcome(TimePoint now) const {
+  // What ends a wait that was not granted; nullopt: the name was held. A wait that only failures end goes on then.
+  std::optional<Failure> outcome(Acquisition& acquisition, TimePoint now) const {
     if (failure_) return failure_;
     const std::lock_guard guard(turnstile_->mutex_);
-    return gate().outcome(now);
+    if (!acquisition.is_unbounded()) return gate().outcome(now);
+    if (gate().pace.failing_since) return gate().failure;
+    acquisition.follow(gate().entry(now));
+    return std::nullopt;
   }
 
   // Whether others wait behind it, and whether another client was seen to hold the name.
@@ -178,7 +181,7 @@ class Turnstile::Place {
     for_each_key(wanted.name, wanted.keys, [&](std::string_view key) {
       watched_.push_back(&turnstile_->gates_.enter(key, now));
       std::vector<Gate*>& onlookers = watched_.back()->second.onlookers;
-      onlookers.reserve(onlookers.size() + 1);
+      if (onlookers.size() == onlookers.capacity()) onlookers.reserve(2 * onlookers.size() + 1);
     });
     for (GateTable::Entry* each : watched_) each->second.onlookers.push_back(&gate());
   }

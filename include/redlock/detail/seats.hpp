@@ -1,11 +1,10 @@
 #pragma once
 
-#include <unistd.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <new>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -18,16 +17,17 @@
 #include "redlock/detail/state.hpp"
 #include "redlock/detail/subject.hpp"
 #include "redlock/detail/unlock.hpp"
-#include "redlock/error.hpp"
+#include "redlock/observer.hpp"
 #include "redlock/options.hpp"
 
 namespace redlock::detail {
 
 // One name that the threads of a process hold by way of one object: each thread that holds it, or tries to, has a seat
-// with a Holding of its own. A thread whose lease was lost keeps its seat until it unlocks, beside the next holder's.
+// with a Holding of its own. A thread whose lease was lost keeps its seat until it unlocks, beside the next holder's. One
+// whose unlock was not answered keeps it until it locks or unlocks again.
 //
-// The seats stand in a list that only grows and has no mutex: after fork() the child's one thread finds its own, whatever
-// the others were doing.
+// The seats stand in a list that only grows and has no mutex: a child of fork() can walk it whatever the others were
+// doing. It leaves its parent's seats alone; to unlock what it held as the parent's thread says `lost`.
 //
 // Thread safety: all members.
 class Seats {
@@ -39,15 +39,17 @@ class Seats {
   Seats(const Seats&) = delete;
   Seats& operator=(const Seats&) = delete;
   ~Seats() {
-    if (process_ != ::getpid()) return;  // the parent's, and its other threads' seats may be half-written
-    for (const Seat* seat = first_; seat != nullptr;) delete std::exchange(seat, seat->next);
+    for (Seat* seat = first_; seat != nullptr;) {
+      Seat* each = std::exchange(seat, seat->next);
+      if (is_own(*each)) delete each;  // else the parent's, and perhaps half-written
+    }
   }
 
-  // For the calling thread. `again`: once more where it holds it already, without asking anybody; else that is an error,
-  // as it is to ask for more than one holds. False: somebody else holds it.
+  // For the calling thread. `again`: once more where it holds it already, without asking anybody; else that is an error.
+  // False: somebody else holds it.
   bool acquire(Mode mode, std::chrono::nanoseconds wait, bool again = false) {
     Seat* seat = find();
-    if (seat != nullptr && seat->depth > 0 && (again || seat->mode != mode || seat->is_held())) {
+    if (seat != nullptr && seat->depth > 0) {
       if (!again) misuse(std::errc::resource_deadlock_would_occur, "lock, which this thread holds already,");
       if (!seat->is_held()) throw seat->holding.loss();
       ++seat->depth;
@@ -55,13 +57,13 @@ class Seats {
     }
     if (seat == nullptr) seat = &take();
     try {
-      if (seat->depth == 0) {
-        seat->holding.close();
-        seat->holding = Holding(handle_, {.name = name_, .mode = mode}, options_);
+      seat->holding.close();
+      seat->holding = Holding(handle_, {.name = name_, .mode = mode}, options_);
+      if (seat->holding.acquire(Patience::of(wait, handle_->state().retry_for()), {})) {
+        seat->mode = mode;
+        seat->depth = 1;
+        return true;
       }
-      seat->mode = mode;
-      seat->depth = 1;
-      if (seat->holding.acquire(Patience::of(wait, handle_->state().retry_for()), {})) return true;
     } catch (...) {
       leave(*seat);
       throw;
@@ -70,49 +72,70 @@ class Seats {
     return false;
   }
 
-  // A lost one is told of, which may lock again.
+  // on_lost may run inside of it, lock again, and destroy this object.
   UnlockResult unlock(Mode mode) {
-    Seat& seat = mine(mode, "unlock");
-    if (seat.depth > 1) {
-      --seat.depth;
-      return seat.is_held() ? UnlockResult::released : UnlockResult::lost;
+    Seat* seat = find();
+    if (seat == nullptr && inherited() != nullptr) return UnlockResult::lost;
+    if (seat == nullptr || seat->mode != mode) misuse(std::errc::operation_not_permitted, "unlock");
+    if (seat->depth > 1) {
+      --seat->depth;
+      return seat->is_held() ? UnlockResult::released : UnlockResult::lost;
     }
-    seat.depth = 0;
-    const UnlockResult result = seat.holding.unlock();
-    if (result != UnlockResult::unconfirmed && find() == &seat && seat.depth == 0) leave(seat);
+    Holding holding = std::move(seat->holding);
+    const bool may_ask_again = options_.await_release;
+    leave(*seat);
+    const UnlockResult result = holding.unlock();
+    if (result == UnlockResult::unconfirmed && may_ask_again) {
+      keep(holding, mode);
+    } else {
+      holding.close();
+    }
     return result;
   }
 
   // From a writer to a reader, which the thread is then in any case. False: it was lost.
   bool downgrade() {
-    Seat& seat = mine(Mode::writer, "downgrade");
-    seat.mode = Mode::reader;
-    return seat.holding.downgrade();
+    Seat* seat = find();
+    if (seat == nullptr || seat->depth == 0 || seat->mode != Mode::writer)
+      misuse(std::errc::operation_not_permitted, "downgrade");
+    seat->mode = Mode::reader;
+    return seat->holding.downgrade();
   }
 
-  // The calling thread's; nullptr: it holds nothing.
+  // What the calling thread has locked and not unlocked; nullptr: nothing.
   const Holding* holding() const noexcept {
     const Seat* seat = find();
-    return seat != nullptr ? &seat->holding : nullptr;
+    return seat != nullptr && seat->depth > 0 ? &seat->holding : nullptr;
   }
 
  private:
   struct Seat {
-    std::atomic<std::thread::id> owner;
+    explicit Seat(const State& state) : home(&state), owner(std::this_thread::get_id()) {}
+    Seat(const Seat&) = delete;
+    Seat& operator=(const Seat&) = delete;
+    ~Seat() { holding.close(); }
+    bool is_held() const noexcept { return holding.remaining() > std::chrono::nanoseconds(0); }
+
+    // Constant once it is in the list.
+    const State* home;  // of the process that made it
     Seat* next = nullptr;
+    // Synchronised by itself.
+    std::atomic<std::thread::id> owner;
     // The owner's own.
     Holding holding;
     Mode mode = Mode::owner;
     std::size_t depth = 0;  // how often it was locked; 0: not, but perhaps its last unlock was not answered
-
-    ~Seat() { holding.close(); }
-    bool is_held() const noexcept { return holding.remaining() > std::chrono::nanoseconds(0); }
   };
 
-  Seat* find() const noexcept {
+  bool is_own(const Seat& seat) const noexcept { return handle_->is_current(seat.home); }
+
+  Seat* find() const noexcept { return find(true); }
+  Seat* inherited() const noexcept { return find(false); }
+  Seat* find(bool own) const noexcept {
     const std::thread::id self = std::this_thread::get_id();
     Seat* seat = first_.load(std::memory_order_acquire);
-    while (seat != nullptr && seat->owner.load(std::memory_order_acquire) != self) seat = seat->next;
+    while (seat != nullptr && (seat->owner.load(std::memory_order_acquire) != self || is_own(*seat) != own))
+      seat = seat->next;
     return seat;
   }
 
@@ -120,10 +143,9 @@ class Seats {
     const std::thread::id self = std::this_thread::get_id();
     for (Seat* seat = first_.load(std::memory_order_acquire); seat != nullptr; seat = seat->next) {
       std::thread::id nobody;
-      if (seat->owner.compare_exchange_strong(nobody, self, std::memory_order_acq_rel)) return *seat;
+      if (is_own(*seat) && seat->owner.compare_exchange_strong(nobody, self, std::memory_order_acq_rel)) return *seat;
     }
-    auto seat = std::make_unique<Seat>();
-    seat->owner = self;
+    auto seat = std::make_unique<Seat>(handle_->state());
     seat->next = first_.load(std::memory_order_relaxed);
     while (!first_.compare_exchange_weak(seat->next, seat.get(), std::memory_order_acq_rel)) {
     }
@@ -136,10 +158,14 @@ class Seats {
     seat.owner.store(std::thread::id(), std::memory_order_release);
   }
 
-  Seat& mine(Mode mode, const char* operation) const {
-    Seat* seat = find();
-    if (seat == nullptr || seat->mode != mode) misuse(std::errc::operation_not_permitted, operation);
-    return *seat;
+  void keep(Holding& holding, Mode mode) noexcept {
+    try {
+      Seat& seat = take();
+      seat.holding = std::move(holding);
+      seat.mode = mode;
+    } catch (const std::bad_alloc&) {  // it cannot be asked again
+      holding.close();
+    }
   }
 
   [[noreturn]] void misuse(std::errc code, const char* operation) const {
@@ -150,7 +176,6 @@ class Seats {
   std::shared_ptr<Handle> handle_;
   std::string name_;
   LockOptions options_;
-  pid_t process_ = ::getpid();
   // Synchronised by itself.
   std::atomic<Seat*> first_ = nullptr;
 };

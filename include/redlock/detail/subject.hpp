@@ -1,10 +1,10 @@
 #pragma once
 
-#include <chrono>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "redlock/detail/key_list.hpp"
 #include "redlock/detail/lease.hpp"

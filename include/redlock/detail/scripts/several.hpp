@@ -13,7 +13,7 @@ namespace redlock::detail::scripts {
 //                                                ARGV[4]  proposal, see fence.hpp
 //   returns the fencing token as text, "0" without one: granted; an integer: not, and in how many ms the last of the
 //   others' leases ends, -1 where one never does
-// Replayable: the owner gets the same token again.
+// Replayable: the owner of all gets the same token again.
 inline constexpr auto acquire_several_text = joined(
     minting,
     R"lua(local n, held, wait = tonumber(ARGV[3]), redis.call('EXISTS', unpack(KEYS, 1, tonumber(ARGV[3]))) > 0, nil

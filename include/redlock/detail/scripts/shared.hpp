@@ -23,12 +23,16 @@ namespace redlock::detail::scripts {
 //            semaphore
 inline constexpr char sharing[] = R"lua(local mode, limit, limit_known = string.sub(ARGV[1], 1, 1), tonumber(ARGV[4]), 0
 local next_end = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')
+local held_as = next_end[1] and (string.match(next_end[1], '^([rwp]):') or '?')
+if held_as == '?' or (held_as and mode ~= '*' and (held_as == 'p') ~= (mode == 'p')) then
+  return redis.error_reply('WRONGTYPE ' .. KEYS[1] .. ' is no lock of this kind')
+end
 local ended = next_end[2] and tonumber(next_end[2]) <= now
 if ended then
   redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
   next_end = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')
+  held_as = next_end[1] and string.sub(next_end[1], 1, 1)
 end
-local held_as = next_end[1] and string.sub(next_end[1], 1, 1)
 if limit > 0 then
   local limits = redis.call('ZRANGE', KEYS[4], 0, -1, 'WITHSCORES')
   for i = 1, #limits, 2 do
@@ -80,10 +84,7 @@ if ended then tell_admitted() end
 //   [how many are before, in how many ms it is worth to look again without being told]
 // Replayable: the owner gets the same entry and token again; a place is kept, and refreshed.
 inline constexpr auto acquire_shared_text =
-    joined(queueing, sharing, minting, R"lua(if held_as and (held_as == 'p') ~= (mode == 'p') then
-  return redis.error_reply('WRONGTYPE ' .. KEYS[1] .. ' is held as another kind of lock')
-end
-local before, first, dropped = redis.call('ZCARD', KEYS[2]), nil, false
+    joined(queueing, sharing, minting, R"lua(local before, first, dropped = redis.call('ZCARD', KEYS[2]), nil, false
 local is_waited_for = before > 0
 if is_waited_for then
   first, dropped = first_in_line()
@@ -96,10 +97,9 @@ if mode == 'p' then
 elseif mode == 'w' then
   free = not held_as and before == 0
 else
-  free = held_as ~= 'w'
-  for i = 0, before - 1 do
-    if not free then break end
-    free = string.sub(redis.call('ZRANGE', KEYS[2], i, i)[1], 1, 1) ~= 'w'
+  free = held_as ~= 'w' and (before == 0 or string.sub(first, 1, 1) ~= 'w')
+  for _, id in ipairs(free and before > 1 and redis.call('ZRANGE', KEYS[2], 1, before - 1) or {}) do
+    free = free and string.sub(id, 1, 1) ~= 'w'
   end
 end
 if held or free then
@@ -107,8 +107,10 @@ if held or free then
   if fault then return fault end
   lease(ARGV[1], now + ARGV[5])
   know_limit(now + ARGV[5])
-  if is_waited_for then leave(me) end
-  if dropped then tell_admitted() end
+  if is_waited_for then
+    leave(me)
+    if dropped or not held_as then tell_admitted() end -- the last lease may have ended with its key
+  end
   return fence
 end
 if dropped then tell_admitted() end
@@ -120,14 +122,19 @@ if mode ~= 'p' then next_end = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES
 return {0, next_end[2] - now})lua");
 inline constexpr Script acquire_shared = {
     .text = {acquire_shared_text.data(), acquire_shared_text.size()},
-    .sha1 = "9735e055eb7c7bf927c93024f71d1953ae4f7815",
+    .sha1 = "6958b10f02dd6b6b3abdfca1173eaf79ba6706c8",
 };
 
-// Gives an entry back, or a place in the queue. A writer's that was downgraded is a reader's. The entry "*" is all.
+// Gives an entry back, or a place in the queue. A writer's that was downgraded is a reader's. The entry "*" is all, of
+// which only the first in line is told.
 //   returns 1: it was ours and is released; 0: it had ended
 // Replayable: the second time it answers 0 and changes nothing.
-inline constexpr auto release_shared_text = joined(R"lua(local ours
-if ARGV[1] == '*' then ours = redis.call('DEL', KEYS[1]) else ours = redis.call('ZREM', KEYS[1], ARGV[1]) end
+inline constexpr auto release_shared_text = joined(R"lua(local ours = 0
+if ARGV[1] ~= '*' then
+  ours = redis.call('ZREM', KEYS[1], ARGV[1])
+elseif string.find(redis.call('ZRANGE', KEYS[1], 0, 0)[1] or '', '^[rwp]:') then
+  ours = redis.call('DEL', KEYS[1])
+end
 if ours == 0 and string.sub(ARGV[1], 1, 1) == 'w' then
   ours = redis.call('ZREM', KEYS[1], 'r' .. string.sub(ARGV[1], 2))
 end
@@ -140,7 +147,7 @@ tell_admitted()
 return ours)lua");
 inline constexpr Script release_shared = {
     .text = {release_shared_text.data(), release_shared_text.size()},
-    .sha1 = "48dc3a1d84004b525111a1e1d509bf7945204778",
+    .sha1 = "424af227883f144b8ed57bb5c363434a66b06149",
 };
 
 // Sets the lease of an entry back to its full length. Never creates, never shortens. It always writes, see renew_written.
@@ -155,7 +162,7 @@ know_limit(now + ARGV[5])
 return 1)lua");
 inline constexpr Script renew_shared = {
     .text = {renew_shared_text.data(), renew_shared_text.size()},
-    .sha1 = "3a19a4e207e85a2c0f275b8622779c5ea243a76c",
+    .sha1 = "12db5c56dd33f54f9be331aa24a3fb02f5caaf76",
 };
 
 // Makes a writer a reader, without letting go, and renews it.
@@ -171,7 +178,7 @@ tell_admitted()
 return 1)lua");
 inline constexpr Script downgrade = {
     .text = {downgrade_text.data(), downgrade_text.size()},
-    .sha1 = "253c84a4a41a5a7ffe70e241075b9f6fab73a7dc",
+    .sha1 = "bb22b751a40b11a2538e49502014af85a035bae0",
 };
 
 // Who holds a name that several may hold: the one whose lease ends last.
@@ -181,9 +188,12 @@ inline constexpr Script look_shared = {
     .text = R"lua(local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local last = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')
+if last[1] and not string.find(last[1], '^[rwp]:') then
+  return redis.error_reply('WRONGTYPE ' .. KEYS[1] .. ' is no lock')
+end
 if not last[2] or tonumber(last[2]) <= now then return false end
 return {string.sub(last[1], 3), last[2] - now})lua",
-    .sha1 = "f2a535bacbc15e906b7ee2ada315b5f0b0db2071",
+    .sha1 = "02f9993d1dc5405835a71ea9f9a334a8e5a8b894",
 };
 
 }  // namespace redlock::detail::scripts
