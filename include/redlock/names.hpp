@@ -35,10 +35,15 @@ class Names {
 
   const std::vector<std::string>& all() const noexcept { return all_; }
 
-  // "a, b", for people.
+  // "a, b", for people: of many, the first ones.
   std::string text() const {
+    constexpr std::size_t enough = 200;
     std::string text;
-    for (const std::string& each : all_) text.append(text.empty() ? "" : ", ").append(each);
+    for (const std::string& each : all_) {
+      if (!text.empty()) text += ", ";
+      if (text.size() > enough) return text += "...";
+      text += each;
+    }
     return text;
   }
 

@@ -51,8 +51,9 @@ class SharedMutex : public Mutex {
   }
   UnlockResult unlock_shared() { return seats_.unlock(detail::Mode::reader); }
 
-  // The writer becomes a reader and lets other readers in, but no writer in between. Call unlock_shared() after it, also
-  // where it throws: whether Redis has done it is not known then. False: the lease was lost. One round trip; outlasts an outage of ClientOptions::retry_for. Throws
+  // The writer becomes a reader and lets other readers in, but no writer in between. After it, also where
+  // it throws, the thread counts as a reader: whether Redis has done it is not known then. Its unlock() serves as well as
+  // unlock_shared(), so that the guard it was locked with may end it. False: the lease was lost. One round trip; outlasts an outage of ClientOptions::retry_for. Throws
   // std::system_error (operation_not_permitted) where this thread is not the writer.
   [[nodiscard]] bool downgrade() { return seats_.downgrade(); }
 

@@ -67,6 +67,26 @@ TEST_F(Several, AreSoonHadWhenTheLastOfThemIsReleasedHereOrElsewhere) {
   }
 }
 
+TEST_F(Several, AreSoonHadAlsoWhereAnotherOfThemIsBusy) {
+  std::atomic<bool> stop = false;
+  std::thread busy([&] {
+    while (!stop) {
+      { const Lock lock{other, "b"}; }
+      std::this_thread::sleep_for(3ms);
+    }
+  });
+  EXPECT_TRUE(takes_less_than(700ms, [&] {
+    Lock held{other, "a"};
+    std::thread waiter([&] { EXPECT_TRUE(Lock(client, {"a", "b"}, 20s)); });
+    const auto contended = client.stats().contended;
+    EXPECT_TRUE(eventually([&] { return client.stats().contended >= contended + 10; }));  // rung for nothing
+    held.unlock();
+    waiter.join();
+  }));
+  stop = true;
+  busy.join();
+}
+
 TEST_F(Several, AreHadWhenAHolderThatDiedExpires) {
   Lock dead{other, "b", {.ttl = 700ms, .watchdog = false}};
   (void)dead.release();

@@ -184,7 +184,7 @@ TEST_F(SharedMutexTest, AWriterBecomesAReaderWithoutLettingGo) {
   EXPECT_TRUE(here.held_by_this_thread());
   EXPECT_EQ(client.holder("name")->token, token);
   EXPECT_FALSE(written) << "and no writer came in between";
-  EXPECT_EQ(misuse_of([&] { here.unlock(); }), std::errc::operation_not_permitted);
+  EXPECT_EQ(misuse_of([&] { here.lock(); }), std::errc::resource_deadlock_would_occur);
   EXPECT_EQ(here.unlock_shared(), UnlockResult::released);
   threads[1].join();
   EXPECT_TRUE(written);
@@ -220,9 +220,35 @@ TEST_F(SharedMutexTest, WhetherItWasDowngradedMayNotBeKnown) {
   EXPECT_THROW((void)mutex.downgrade(), ConnectionError);
   server.resume();
   EXPECT_TRUE(mutex.held_by_this_thread());
-  EXPECT_EQ(misuse_of([&] { mutex.unlock(); }), std::errc::operation_not_permitted) << "it counts as a reader";
+  EXPECT_EQ(misuse_of([&] { (void)mutex.downgrade(); }), std::errc::operation_not_permitted) << "it counts as a reader";
   EXPECT_EQ(mutex.unlock_shared(), UnlockResult::released);
   EXPECT_FALSE(server.exists("another"));
+}
+
+TEST_F(SharedMutexTest, TheGuardOfAWriterMayEndItAsAReader) {
+  {
+    const std::unique_lock guard(here);
+    EXPECT_TRUE(here.downgrade());
+    elsewhere([&] { EXPECT_TRUE(std::shared_lock(there, std::try_to_lock).owns_lock()); });
+  }
+  EXPECT_FALSE(server.exists("name"));
+  EXPECT_EQ(misuse_of([&] { here.unlock(); }), std::errc::operation_not_permitted);
+}
+
+TEST_F(SharedMutexTest, IsRenewedWhereMemoryIsFull) {
+  SharedMutex mutex{client, "another", {.ttl = 600ms}}, written{client, "third", {.ttl = 600ms}};
+  Semaphore semaphore{client, "fourth", 2, {.ttl = 600ms}};
+  const Permit permit = semaphore.acquire();
+  mutex.lock_shared();
+  written.lock();
+  server.config_set("maxmemory", "1");
+  const auto renewed = client.stats().renewed;
+  EXPECT_TRUE(eventually([&] { return client.stats().renewed >= renewed + 12; }));
+  EXPECT_TRUE(mutex.held_by_this_thread() && written.held_by_this_thread() && permit.owns_permit());
+  EXPECT_TRUE(written.downgrade());
+  EXPECT_THROW((void)there.try_lock(), ServerError);
+  EXPECT_EQ(mutex.unlock_shared(), UnlockResult::released);
+  EXPECT_EQ(written.unlock_shared(), UnlockResult::released);
 }
 
 TEST_F(SharedMutexTest, EachReaderIsRenewedForItself) {

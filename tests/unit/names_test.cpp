@@ -19,6 +19,8 @@ TEST(Names, are_sorted_and_each_counts_once) {
   EXPECT_EQ(Names("b", std::string("a"), std::string_view("b")).all(), (Texts{"a", "b"}));
   EXPECT_EQ(Names(Texts{"c", "a", "c"}).all(), (Texts{"a", "c"}));
   EXPECT_EQ(Names("b", "a").text(), "a, b");
+  const std::string longer(150, 'x');
+  EXPECT_EQ(Names(longer + "1", longer + "2", longer + "3").text(), longer + "1, " + longer + "2, ...");
 }
 
 TEST(Names, that_cannot_be_locked_are_refused) {

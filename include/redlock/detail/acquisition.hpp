@@ -67,6 +67,8 @@ class Acquisition {
   // Between attempts where the server tells of changes, and where it does not.
   static constexpr std::chrono::milliseconds poll_cap{1000}, blind_poll_cap{100};
   static constexpr std::chrono::milliseconds shortest_wait{10};
+  // After being rung for nothing where one of several names is busy, and another one was waited for.
+  static constexpr std::chrono::milliseconds busy_cap{8};
 
   Acquisition(Patience patience, std::chrono::nanoseconds attempt_time, TimePoint now)
       : patience_(patience),
@@ -181,7 +183,7 @@ class Acquisition {
     const bool was_rung = std::exchange(pace_.rung, false);
     pace_.attempted = answer.sent;
     if (std::exchange(pace_.rank, answer.rank) != answer.rank) pace_.shortest = {};
-    if (answer.rank.value_or(0) > 0 && was_rung && !answer.vanished) lengthen();
+    if (answer.rank.value_or(0) > 0 && was_rung && !answer.vanished) lengthen(poll_cap);
     if (answer.holder.empty()) return;
     const std::size_t holder = std::hash<std::string_view>{}(answer.holder);
     const TimePoint expiry = answer.holder_ttl ? answer.sent + *answer.holder_ttl : never;
@@ -190,15 +192,15 @@ class Acquisition {
       pace_.shortest = {};
       pace_.beaten = pace_.beaten || (was_rung && pace_.holder != 0);
     } else if (was_rung && !(pace_.expiry < never && expiry > pace_.expiry + resolution)) {
-      lengthen();
+      lengthen(answer.partial ? busy_cap : poll_cap);
     }
     pace_.holder = holder;
     pace_.expiry = expiry;
   }
 
   // It was rung for nothing.
-  void lengthen() noexcept {
-    pace_.shortest = std::clamp<std::chrono::nanoseconds>(2 * pace_.shortest, std::chrono::milliseconds(1), poll_cap);
+  void lengthen(std::chrono::nanoseconds most) noexcept {
+    pace_.shortest = std::clamp<std::chrono::nanoseconds>(2 * pace_.shortest, std::chrono::milliseconds(1), most);
   }
 
   std::chrono::nanoseconds pause(const Answer& answer, TimePoint now, double fraction) noexcept {

@@ -134,6 +134,7 @@ class Interpreter {
   // All of them in one text: it changes when one of them does.
   static void holders(const redisReply& reply, Answer& answer) {
     if (reply.type != REDIS_REPLY_ARRAY) unexpected(reply);
+    answer.partial = true;
     for (std::size_t i = 0; i < reply.elements; ++i) answer.holder.append(text_of(*reply.element[i])).append("\n");
   }
 

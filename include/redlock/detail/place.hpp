@@ -73,6 +73,9 @@ class Turnstile::Place {
       acquisition.rung(now, random_fraction());
     }
     acquisition.rest(gate().rest_until);
+    if (waiter_->wanted.queue_key.empty()) {
+      for (const GateTable::Entry* each : watched_) acquisition.rest(each->second.rest_until);
+    }
     return Role::head;
   }
 

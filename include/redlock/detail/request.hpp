@@ -159,10 +159,11 @@ struct Answer {
   TimePoint sent = {};                                       // just before the first byte was sent
   std::optional<std::chrono::milliseconds> holder_ttl = {};  // acquire, look: nullopt where the key has none
   std::string holder = {};                                   // acquire, look: the value under the key
-  bool shared = false;                                       // look: several may hold it, and `holder` is one of them
-  bool vanished = false;                                     // acquire: free by the time of the look
-  std::optional<std::int64_t> rank = {};                     // acquire: how many are before in the queue
-  bool registered = false;                                   // acquire: a change of the name will ring the bell
+  bool partial = false;                   // acquire: some of several names are held, but others change
+  bool shared = false;                    // look: several may hold it, and `holder` is one of them
+  bool vanished = false;                  // acquire: free by the time of the look
+  std::optional<std::int64_t> rank = {};  // acquire: how many are before in the queue
+  bool registered = false;                // acquire: a change of the name will ring the bell
   FencingToken fence = {};
   RunId server = {};           // which start of the server answered
   TimePoint up_since = never;  // when that was, or later; `never`: not known

@@ -60,7 +60,7 @@ class Seats {
       seat->holding.close();
       seat->holding = Holding(handle_, {.name = name_, .mode = mode}, options_);
       if (seat->holding.acquire(Patience::of(wait, handle_->state().retry_for()), {})) {
-        seat->mode = mode;
+        seat->mode = seat->locked_as = mode;
         seat->depth = 1;
         return true;
       }
@@ -76,7 +76,8 @@ class Seats {
   UnlockResult unlock(Mode mode) {
     Seat* seat = find();
     if (seat == nullptr && inherited() != nullptr) return UnlockResult::lost;
-    if (seat == nullptr || seat->mode != mode) misuse(std::errc::operation_not_permitted, "unlock");
+    if (seat == nullptr || (seat->mode != mode && seat->locked_as != mode))
+      misuse(std::errc::operation_not_permitted, "unlock");
     if (seat->depth > 1) {
       --seat->depth;
       return seat->is_held() ? UnlockResult::released : UnlockResult::lost;
@@ -123,7 +124,7 @@ class Seats {
     std::atomic<std::thread::id> owner;
     // The owner's own.
     Holding holding;
-    Mode mode = Mode::owner;
+    Mode mode = Mode::owner, locked_as = Mode::owner;  // they differ where a writer became a reader
     std::size_t depth = 0;  // how often it was locked; 0: not, but perhaps its last unlock was not answered
   };
 
@@ -162,7 +163,7 @@ class Seats {
     try {
       Seat& seat = take();
       seat.holding = std::move(holding);
-      seat.mode = mode;
+      seat.mode = seat.locked_as = mode;
     } catch (const std::bad_alloc&) {  // it cannot be asked again
       holding.close();
     }

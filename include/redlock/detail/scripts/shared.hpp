@@ -45,17 +45,18 @@ if limit > 0 then
   end
 end
 local function last_until(key, ends)
-  if redis.call('PTTL', key) < ends - now then redis.call('PEXPIRE', key, ends - now) end
+  redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), ends - now))
 end
 local function lease(entry, ends)
+  if held_as then last_until(KEYS[1], ends) end -- first, as it is allowed where memory is full, and so is what follows
   local old = held_as and redis.call('ZSCORE', KEYS[1], entry)
   redis.call('ZADD', KEYS[1], math.max(ends, old or 0), entry)
-  if held_as then last_until(KEYS[1], ends) else redis.call('PEXPIRE', KEYS[1], ends - now) end
+  if not held_as then redis.call('PEXPIRE', KEYS[1], ends - now) end
 end
-local function know_limit(ends)
-  if limit == 0 or limit_known >= ends then return end
-  redis.call('ZADD', KEYS[4], 2 * ends - now, ARGV[4])
-  last_until(KEYS[4], 2 * ends - now)
+local function know_limit(ends, enough)
+  if limit == 0 or limit_known >= enough then return end
+  redis.call('ZADD', KEYS[4], ends, ARGV[4])
+  last_until(KEYS[4], ends)
 end
 local function admits(kind, before)
   if kind == 'r' then
@@ -106,7 +107,7 @@ if held or free then
   local fence, fault = mint(mode == 'w' and 4 or 5, held, ARGV[6])
   if fault then return fault end
   lease(ARGV[1], now + ARGV[5])
-  know_limit(now + ARGV[5])
+  know_limit(now + 2 * ARGV[5], now + ARGV[5])
   if is_waited_for then
     leave(me)
     if dropped or not held_as then tell_admitted() end -- the last lease may have ended with its key
@@ -115,14 +116,14 @@ if held or free then
 end
 if dropped then tell_admitted() end
 if me == '' then return false end
-know_limit(now + ARGV[3])
+know_limit(now + ARGV[3], now + ARGV[3])
 local rank = wait_in_line()
 if rank > 0 then return {rank, silent_at(first) - now} end
 if mode ~= 'p' then next_end = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES') end
 return {0, next_end[2] - now})lua");
 inline constexpr Script acquire_shared = {
     .text = {acquire_shared_text.data(), acquire_shared_text.size()},
-    .sha1 = "6958b10f02dd6b6b3abdfca1173eaf79ba6706c8",
+    .sha1 = "0d54e95a0e57b99f9a31fb28bf9d49819293679d",
 };
 
 // Gives an entry back, or a place in the queue. A writer's that was downgraded is a reader's. The entry "*" is all, of
@@ -147,7 +148,7 @@ tell_admitted()
 return ours)lua");
 inline constexpr Script release_shared = {
     .text = {release_shared_text.data(), release_shared_text.size()},
-    .sha1 = "424af227883f144b8ed57bb5c363434a66b06149",
+    .sha1 = "6dbf364d14b547d63f5911f7fe50cd9b5fc102f9",
 };
 
 // Sets the lease of an entry back to its full length. Never creates, never shortens. It always writes, see renew_written.
@@ -158,11 +159,11 @@ inline constexpr auto renew_shared_text = joined(queueing, sharing, R"lua(local 
 if mode == 'w' and not redis.call('ZSCORE', KEYS[1], entry) then entry = 'r' .. string.sub(entry, 2) end
 if not redis.call('ZSCORE', KEYS[1], entry) then return 0 end
 lease(entry, now + ARGV[5])
-know_limit(now + ARGV[5])
+know_limit(now + 2 * ARGV[5], now + ARGV[5])
 return 1)lua");
 inline constexpr Script renew_shared = {
     .text = {renew_shared_text.data(), renew_shared_text.size()},
-    .sha1 = "12db5c56dd33f54f9be331aa24a3fb02f5caaf76",
+    .sha1 = "3f0828f7d7bbcfa62525c2588f8119738fd091f9",
 };
 
 // Makes a writer a reader, without letting go, and renews it.
@@ -178,7 +179,7 @@ tell_admitted()
 return 1)lua");
 inline constexpr Script downgrade = {
     .text = {downgrade_text.data(), downgrade_text.size()},
-    .sha1 = "bb22b751a40b11a2538e49502014af85a035bae0",
+    .sha1 = "b4a490f13d59409c77aa56e85072726cf3b69f54",
 };
 
 // Who holds a name that several may hold: the one whose lease ends last.
