@@ -18,6 +18,7 @@
 
 #include "support/eventually.hpp"
 #include "support/monitor.hpp"
+#include "support/outcome.hpp"
 #include "support/process.hpp"
 #include "support/redis_server.hpp"
 
@@ -48,15 +49,6 @@ constexpr bool is_fixed = !std::is_copy_constructible_v<M> && !std::is_move_cons
                           !std::is_copy_assignable_v<M> && !std::is_move_assignable_v<M>;
 static_assert(TimedLockable<Mutex> && is_fixed<Mutex>);
 static_assert(TimedLockable<RecursiveMutex> && is_fixed<RecursiveMutex>);
-
-std::errc misuse_of(const auto& action) {
-  try {
-    action();
-  } catch (const std::system_error& error) {
-    return static_cast<std::errc>(error.code().value());
-  }
-  return {};
-}
 
 struct MutexTest : ::testing::Test {
   RedisServer server;

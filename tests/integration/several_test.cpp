@@ -252,6 +252,21 @@ TEST_F(OnAQuorum, SeveralGetAFencingTokenThatAMajorityConfirms) {
   }
 }
 
+TEST_F(OnAQuorum, NamesAreHeldAtLeastForAsLongAsIsSaid) {
+  Lock one{client, "a", {.ttl = 60s, .hold_at_least = 30s}},
+      several{client, {"b", "c"}, {.ttl = 60s, .hold_at_least = 30s}};
+  ASSERT_TRUE(eventually([&] { return having("a") + having("b") + having("c") == 9; }));
+  EXPECT_EQ(one.unlock(), UnlockResult::released);
+  EXPECT_EQ(several.unlock(), UnlockResult::released);
+  for (const char* each : {"a", "b", "c"}) {
+    for (RedisServer& server : servers) {
+      EXPECT_TRUE(eventually([&] { return server.get(each).value_or("").starts_with("released:"); }));
+      EXPECT_LE(server.pttl(each), 30'000);
+    }
+    EXPECT_FALSE(Lock(other, each, 20ms));
+  }
+}
+
 TEST_F(OnAQuorum, WhatANodeLostComesBackTogether) {
   const Lock lock{client, {"a", "b"}, {.ttl = 1500ms}};
   ASSERT_TRUE(eventually([&] { return having("a") == 3; }));

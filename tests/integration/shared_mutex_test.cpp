@@ -19,6 +19,7 @@
 #include "support/eventually.hpp"
 #include "support/history.hpp"
 #include "support/monitor.hpp"
+#include "support/outcome.hpp"
 #include "support/process.hpp"
 #include "support/redis_server.hpp"
 #include "support/temp_folder.hpp"
@@ -43,15 +44,6 @@ concept SharedTimedLockable = requires(M m, std::chrono::hours time, std::chrono
 };
 static_assert(SharedTimedLockable<SharedMutex>);
 static_assert(!std::is_copy_constructible_v<SharedMutex> && !std::is_move_constructible_v<SharedMutex>);
-
-std::errc misuse_of(const auto& action) {
-  try {
-    action();
-  } catch (const std::system_error& error) {
-    return static_cast<std::errc>(error.code().value());
-  }
-  return {};
-}
 
 // Does something in a thread of its own, and ends it.
 template <class Action>

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <type_traits>
 
 #include "eventually.hpp"
@@ -37,6 +38,17 @@ Outcome outcome_of(Call&& call) {
     }
   });
   return outcome;
+}
+
+/// What a use that is none is refused with.
+template <class Call>
+std::errc misuse_of(Call&& call) {
+  try {
+    call();
+  } catch (const std::system_error& error) {
+    return static_cast<std::errc>(error.code().value());
+  }
+  return {};
 }
 
 }  // namespace redlock::testing
