@@ -43,9 +43,9 @@ void against_floor(benchmark::State& state, const char* variable, MakeCycle make
   bench::RawLoop raw{redlock::Uri(uri), same};
   redlock::Client client{uri};
   auto cycle = make_cycle(client);
-  const auto lock = [&client] { const redlock::Lock lock{client, "bench:a name that no string holds in place"}; };
+  const auto plain = [&client] { const redlock::Lock lock{client, "bench:a name that no string holds in place"}; };
   measure(100, cycle);
-  measure(100, lock);
+  measure(100, plain);
   std::chrono::nanoseconds floor{0}, ours{0}, locks{0};
   std::size_t allocated = 0;
   for (auto _ : state) {
@@ -54,7 +54,7 @@ void against_floor(benchmark::State& state, const char* variable, MakeCycle make
     const std::chrono::nanoseconds time = measure(cycles, cycle);
     allocated += allocations - before;
     ours += time;
-    locks += measure(cycles, lock);
+    locks += measure(cycles, plain);
     state.SetIterationTime(std::chrono::duration<double>(time).count() / cycles);
   }
   const auto count = static_cast<double>(state.iterations()) * cycles;
