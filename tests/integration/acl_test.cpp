@@ -133,7 +133,12 @@ const Feature features[] = {
        });
        const bool waited = eventually([&] { return client.stats().wakeups == Wakeups::tracking; }) &&
                            eventually([&] { return client.stats().contended >= 2 || client.stats().failed > 0; });
-       const bool is_reader = mutex.downgrade() && mutex.unlock_shared() == UnlockResult::released;
+       bool is_reader = false;
+       try {
+         is_reader = mutex.downgrade();
+       } catch (const Error&) {  // refused
+       }
+       is_reader = mutex.unlock() == UnlockResult::released && is_reader;
        waiter.join();
        return waited && is_reader && read;
      },
