@@ -120,8 +120,9 @@ const Feature features[] = {
     {"`SharedMutex`, `Semaphore`",
      [](RedisServer& server) {
        Client client{uri(server), {.retry_for = 0ms}};
-       Semaphore semaphore{client, "app:y", 1};
-       if (!semaphore.acquire().owns_permit()) return false;
+       Semaphore semaphore{client, "app:y", 2}, brief{client, "app:y", 2, {.ttl = 20ms, .watchdog = false}};
+       const Permit kept = semaphore.acquire(), ending = brief.acquire();
+       if (!eventually([&] { return !ending.owns_permit(); }) || !semaphore.acquire().owns_permit()) return false;
        SharedMutex mutex{client, "app:x"};
        mutex.lock();
        bool read = false;
