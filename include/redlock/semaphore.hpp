@@ -50,6 +50,8 @@ class Permit {
 
   // Held, and by this machine's own clock still valid. No round trip.
   bool owns_permit() const noexcept { return holding_.remaining() > std::chrono::nanoseconds(0); }
+
+  // Stopped when it is lost, never after a good unlock.
   std::stop_token lost_token() const { return holding_.lost_token(); }
 
  private:

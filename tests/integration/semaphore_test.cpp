@@ -98,7 +98,8 @@ TEST_F(SemaphoreTest, ServesWhoCameFirst) {
 }
 
 TEST_F(SemaphoreTest, PermitsAreRenewedAndThoseOfTheDeadComeBack) {
-  Semaphore semaphore{client, "name", 2, {.ttl = 700ms}}, careless{other, "name", 2, {.ttl = 700ms, .watchdog = false}};
+  Semaphore semaphore{client, "name", 2, {.ttl = 1500ms}},
+      careless{other, "name", 2, {.ttl = 1500ms, .watchdog = false}};
   const Permit kept = semaphore.acquire();
   const Permit left = careless.acquire();
   EXPECT_FALSE(semaphore.try_acquire());
@@ -210,7 +211,8 @@ TEST(SemaphoreHistory, OfFourProcessesThatAreKilled) {
   };
   std::map<std::string, long long> died;  // when, by process
   const auto start = [&] {
-    return std::make_unique<Process>(Process::exec({program, file, server.uri(), "name", "8000", "permit:5", "8"}));
+    return std::make_unique<Process>(
+        Process::exec({program, file, server.uri(), "name", "8000", "4000", "permit:5", "8"}));
   };
   std::vector<std::unique_ptr<Process>> crowds;
   for (int i = 0; i < 4; ++i) crowds.push_back(start());
@@ -231,10 +233,10 @@ TEST(SemaphoreHistory, OfFourProcessesThatAreKilled) {
   }
   const long long last = us();
   Client client{server.uri()};
-  Semaphore semaphore{client, "name", 5, {.ttl = 3s}};
+  Semaphore semaphore{client, "name", 5, {.ttl = 4s}};
   std::vector<Permit> out;
   while (out.size() < 5) out.push_back(semaphore.acquire());
-  EXPECT_LT(us() - last, 3'000'000 + 2'000'000) << "a ttl, and what the dead had queued for";
+  EXPECT_LT(us() - last, 4'000'000 + 2'000'000) << "a ttl, and what the dead had queued for";
 
   History history(file);
   EXPECT_EQ(history.faults, std::vector<std::string>());

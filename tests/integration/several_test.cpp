@@ -125,7 +125,7 @@ TEST_F(Several, NeverDeadlockInWhateverOrderTheyAreGiven) {
 }
 
 TEST_F(Several, AreRenewedAsOne) {
-  const Lock lock{client, {"a", "b"}, {.ttl = 600ms}};
+  const Lock lock{client, {"a", "b"}, {.ttl = 1500ms}};
   EXPECT_TRUE(eventually([&] { return client.stats().renewed >= 3; }));
   EXPECT_TRUE(lock.owns_lock());
   for (const char* each : {"a", "b"}) EXPECT_EQ(server.get(each), lock.token().text());

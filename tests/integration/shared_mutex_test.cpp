@@ -183,7 +183,7 @@ TEST_F(SharedMutexTest, AWriterBecomesAReaderWithoutLettingGo) {
 }
 
 TEST_F(SharedMutexTest, WhatWasDowngradedIsRenewedAndCanBeLost) {
-  SharedMutex mutex{client, "another", {.ttl = 600ms}};
+  SharedMutex mutex{client, "another", {.ttl = 1500ms}};
   mutex.lock();
   EXPECT_TRUE(mutex.downgrade());
   const std::stop_token lost = mutex.lost_token();
@@ -228,8 +228,8 @@ TEST_F(SharedMutexTest, TheGuardOfAWriterMayEndItAsAReader) {
 }
 
 TEST_F(SharedMutexTest, IsRenewedWhereMemoryIsFull) {
-  SharedMutex mutex{client, "another", {.ttl = 600ms}}, written{client, "third", {.ttl = 600ms}};
-  Semaphore semaphore{client, "fourth", 2, {.ttl = 600ms}};
+  SharedMutex mutex{client, "another", {.ttl = 1500ms}}, written{client, "third", {.ttl = 1500ms}};
+  Semaphore semaphore{client, "fourth", 2, {.ttl = 1500ms}};
   const Permit permit = semaphore.acquire();
   mutex.lock_shared();
   written.lock();
@@ -244,7 +244,7 @@ TEST_F(SharedMutexTest, IsRenewedWhereMemoryIsFull) {
 }
 
 TEST_F(SharedMutexTest, EachReaderIsRenewedForItself) {
-  SharedMutex renewed{client, "another", {.ttl = 600ms}}, left{other, "another", {.ttl = 600ms, .watchdog = false}};
+  SharedMutex renewed{client, "another", {.ttl = 1500ms}}, left{other, "another", {.ttl = 1500ms, .watchdog = false}};
   renewed.lock_shared();
   elsewhere([&] { left.lock_shared(); });  // and is never unlocked
   EXPECT_EQ(server.command({"ZCARD", "another"}).integer, 2);
@@ -259,7 +259,7 @@ TEST_F(SharedMutexTest, EachReaderIsRenewedForItself) {
 TEST_F(SharedMutexTest, ADeadReaderHoldsAWriterUpForItsTtlAndNoLonger) {
   const TempFolder folder;
   auto dying = Process::exec({std::string(REDLOCK_TEST_PROGRAMS) + "/crowd", folder.path() / "history", server.uri(),
-                              "another", "60000", "reader", "1"});
+                              "another", "60000", "3000", "reader", "1"});
   SharedMutex mutex{client, "another", {.ttl = 3s}};
   mutex.lock_shared();
   const auto is_caught = [&] {  // while it holds it, and not in between
@@ -404,8 +404,8 @@ TEST(SharedMutexHistory, OfFourProcesses) {
   const std::string file = folder.path() / "history", program = std::string(REDLOCK_TEST_PROGRAMS) + "/crowd";
   std::vector<Process> crowds;
   for (int i = 0; i < 4; ++i) {
-    crowds.push_back(
-        Process::exec({program, file, server.uri(), "name", time, "reader", "8", "writer", i < 2 ? "1" : "0"}));
+    crowds.push_back(Process::exec(
+        {program, file, server.uri(), "name", time, "20000", "reader", "8", "writer", i < 2 ? "1" : "0"}));
   }
   for (Process& each : crowds) EXPECT_EQ(each.wait(90s), (ExitStatus{true, 0, 0})) << each.output();
   const History history(file);

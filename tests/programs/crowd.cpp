@@ -1,4 +1,4 @@
-// crowd FILE URI NAME MILLISECONDS KIND THREADS [KIND THREADS]…: threads that take a name as `reader`, `writer` or
+// crowd FILE URI NAME MILLISECONDS TTL KIND THREADS [KIND THREADS]…: threads that take a name as `reader`, `writer` or
 // `permit:N` again and again, hold it for some milliseconds and append what they do to the file:
 //
 //   + KIND ID WAITED-SINCE HELD-SINCE          - ID HELD-UNTIL          ! ID what went wrong
@@ -30,10 +30,11 @@ std::string now() {
 
 struct Crowd {
   int file;
-  redlock::SharedMutex mutex;
   redlock::Client client;
   std::string name;
+  redlock::LockOptions options;
   Clock::time_point end;
+  redlock::SharedMutex mutex{client, name, options};
   std::atomic<int> holds = 0;
 
   void append(std::string line) const {
@@ -63,7 +64,7 @@ struct Crowd {
       const std::unique_lock lock(mutex);
       stay(kind, since, is_held);
     } else {
-      redlock::Semaphore semaphore(client, name, std::stoi(kind.substr(kind.find(':') + 1)), options());
+      redlock::Semaphore semaphore(client, name, std::stoi(kind.substr(kind.find(':') + 1)), options);
       const redlock::Permit permit = semaphore.acquire();
       stay(kind, since, [&permit] { return permit.owns_permit(); });
     }
@@ -79,22 +80,19 @@ struct Crowd {
       }
     }
   }
-
-  static redlock::LockOptions options() { return {.ttl = std::chrono::seconds(3)}; }
 };
 
 }  // namespace
 
 int main(int count, char** words) {
-  if (count < 7) return 2;
-  const redlock::Client client{words[2]};
+  if (count < 8) return 2;
   Crowd crowd{::open(words[1], O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600),
-              {client, words[3], Crowd::options()},
-              client,
+              redlock::Client{words[2]},
               words[3],
+              {.ttl = std::chrono::milliseconds(std::atoi(words[5]))},
               Clock::now() + std::chrono::milliseconds(std::atoi(words[4]))};
   std::vector<std::thread> threads;
-  for (int i = 5; i + 1 < count; i += 2) {
+  for (int i = 6; i + 1 < count; i += 2) {
     for (int each = std::atoi(words[i + 1]); each > 0; --each)
       threads.emplace_back([&crowd, kind = std::string(words[i])] { crowd.run(kind); });
   }
