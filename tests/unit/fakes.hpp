@@ -178,6 +178,10 @@ class FakeStore final : public detail::Store {
         if (scripted_.back().answer.sent == detail::TimePoint()) scripted_.back().answer.sent = now;
         if (ready_ == detail::TimePoint::max()) break;
       }
+      while (scripted_.size() < requests_.size()) {  // nor to what is behind it
+        scripted_.push_back(silence());
+        scripted_.back().answer.sent = now;
+      }
     }
 
     bool withdraw(detail::TimePoint /*now*/) noexcept override {
