@@ -92,8 +92,8 @@ class Mutex {
   detail::Seats seats_;
 
  private:
-  detail::Mode mode_;
-  bool recursive_;
+  detail::Mode mode_ = detail::Mode::owner;
+  bool recursive_ = false;
 };
 
 // A Mutex that its holder may lock again, and unlocks as often. Only the first and the last cost a round trip; the others

@@ -122,7 +122,7 @@ class Semaphore {
   // Constant after construction.
   std::shared_ptr<detail::Handle> handle_;
   std::string name_;
-  int permits_;
+  int permits_ = 1;
   LockOptions options_;
 };
 
