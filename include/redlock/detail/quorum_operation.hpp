@@ -186,7 +186,7 @@ class QuorumOperation final : public Operation, public Unfinished {
   }
   void hand_over(std::size_t i, std::size_t k) {
     const Verb verb = requests_[i].verb;
-    if (is_acquisition(requests_[i].verb)) {
+    if (is_acquisition(verb)) {
       if (answers_[i].kind == Answer::Kind::yes) send(i, k, Verb::try_acquire, begun_ + node_timeout());
     } else if (verb == Verb::renew || (verb == Verb::release && may_hold(i, k))) {
       send(i, k, verb);
