@@ -1,8 +1,10 @@
 # Sourced by tests/run, tests/compat/run, examples/run, bench/run and .ci/run. `need PACKAGE...` (Debian's names)
 # installs what is missing. No system service is started or stopped.
 
-# How many tests run side by side: most of them wait for the most part.
-test_jobs=$((2 * $(nproc)))
+# How ctest runs: with more tests side by side than processors, since most of them wait for the most part; what fails is
+# run once more, and both outcomes are printed: on a busy machine a server may get no processor for longer than a test
+# that is about time has room for.
+ctest_options=(--parallel $((2 * $(nproc))) --repeat until-pass:2)
 
 redlock_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 

@@ -22,9 +22,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// All tests that break nothing share one.
+// All tests that break nothing share one, whose nodes have time to answer each other on a busy machine.
 Cluster& shared() {
-  static Cluster cluster;
+  static Cluster cluster({"--cluster-node-timeout", "15000"});
   return cluster;
 }
 

@@ -285,7 +285,7 @@ TEST(TlsCertificate, ThatIsRefusedEndsAnAcquisitionWithTheReason) {
   TlsServer server{certificates().sign("DNS:wrong.example")};
   Client client{server.uri(), over_tls()};
   Lock lock{client, "name", std::defer_lock};
-  const Outcome outcome = outcome_of([&] { lock.try_lock_for(300ms); });
+  const Outcome outcome = outcome_of([&] { lock.try_lock_for(2s); });
   EXPECT_EQ(outcome.error, errc::connect_failed);
   EXPECT_TRUE(holds(outcome.what, "lock 'name'")) << outcome.what;
   EXPECT_TRUE(holds(outcome.what, "TLS: certificate verify failed: hostname mismatch")) << outcome.what;
