@@ -2,10 +2,9 @@
 // than its lease: a paused machine, a process without memory. Another worker takes over and sells one. Then the first one
 // wakes up and writes what it makes of a number that is old by now.
 //
-//   fenced_store REDIS_URL
+//   fenced_store [REDIS_URL]
 //
 // The same run twice: without a token one sale is lost, and nobody notices; with it the store refuses the write.
-#include <sys/wait.h>
 #include <sysexits.h>
 #include <unistd.h>
 
@@ -17,8 +16,10 @@
 #include <random>
 #include <redlock/redlock.hpp>
 #include <string>
+#include <utility>
 
 #include "store.hpp"
+#include "support/process.hpp"
 
 using namespace std::chrono_literals;
 
@@ -45,25 +46,15 @@ bool sell(const Shop& shop, bool pause) {
 }
 
 // A worker is a process. It ends with 0 if the store took its write.
-pid_t start(const Shop& shop, bool pause) {
-  const pid_t process = ::fork();
-  if (process < 0) throw std::runtime_error("fork failed");
-  if (process > 0) return process;
-  try {
-    std::_Exit(sell(shop, pause) ? EXIT_SUCCESS : EX_TEMPFAIL);
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << std::endl;
-    std::_Exit(EX_SOFTWARE);
-  }
+Process start(const Shop& shop, bool pause) {
+  return Process([&] { return sell(shop, pause) ? EXIT_SUCCESS : EX_TEMPFAIL; });
 }
 
 // How many writes of this worker the store took.
-int sold_by(pid_t process) {
-  int status = 0;
-  ::waitpid(process, &status, 0);
-  if (!WIFEXITED(status) || (WEXITSTATUS(status) != EXIT_SUCCESS && WEXITSTATUS(status) != EX_TEMPFAIL))
-    throw std::runtime_error("a worker failed");
-  return WEXITSTATUS(status) == EXIT_SUCCESS ? 1 : 0;
+int sold_by(Process process) {
+  const int status = process.wait();
+  if (status != EXIT_SUCCESS && status != EX_TEMPFAIL) throw std::runtime_error("a worker failed");
+  return status == EXIT_SUCCESS ? 1 : 0;
 }
 
 // True: the store says what was sold.
@@ -72,12 +63,11 @@ bool run(const std::string& redis, const std::filesystem::path& folder, bool fen
   const Shop shop{redis, folder / (fenced ? "fenced.db" : "plain.db"), "redlock-store:" + number, fenced};
   Store(shop.file).create(stock);
 
-  const pid_t first = start(shop, true);
-  int status = 0;
-  ::waitpid(first, &status, WUNTRACED);    // it stands still
+  Process first = start(shop, true);
+  first.wait_until_stopped();
   int sold = sold_by(start(shop, false));  // waits until the first one's lease is over
-  ::kill(first, SIGCONT);
-  const int first_sold = sold_by(first);
+  first.signal(SIGCONT);
+  const int first_sold = sold_by(std::move(first));
   sold += first_sold;
 
   const int left = Store(shop.file).left();
@@ -91,16 +81,18 @@ bool run(const std::string& redis, const std::filesystem::path& folder, bool fen
 }  // namespace
 
 int main(int count, char** words) {
-  if (count != 2) {
-    std::cerr << "usage: fenced_store REDIS_URL\n";
+  if (count > 2) {
+    std::cerr << "usage: fenced_store [REDIS_URL]   default: $REDIS_URL, else redis://127.0.0.1\n";
     return EX_USAGE;
   }
   try {
     std::string pattern = (std::filesystem::temp_directory_path() / "redlock.XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no folder for the store");
     const std::filesystem::path folder = pattern;
-    const bool plain = run(words[1], folder, false);
-    const bool fenced = run(words[1], folder, true);
+    const char* given = count == 2 ? words[1] : std::getenv("REDIS_URL");
+    const std::string redis = given != nullptr ? given : "redis://127.0.0.1";
+    const bool plain = run(redis, folder, false);
+    const bool fenced = run(redis, folder, true);
     std::filesystem::remove_all(folder);
     return !plain && fenced ? EXIT_SUCCESS : EXIT_FAILURE;
   } catch (const std::exception& error) {
