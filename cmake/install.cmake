@@ -8,6 +8,10 @@ install(TARGETS redlock EXPORT redlockTargets FILE_SET HEADERS DESTINATION ${CMA
 install(EXPORT redlockTargets NAMESPACE redlock:: DESTINATION ${package_dir})
 install(FILES ${tls_header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/redlock)
 
+if(TARGET redlock_tool)
+  install(TARGETS redlock_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+
 configure_package_config_file(cmake/redlockConfig.cmake.in redlockConfig.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(redlockConfigVersion.cmake COMPATIBILITY SameMajorVersion ARCH_INDEPENDENT)
 

@@ -36,6 +36,8 @@ redlock_has() {
     libfaketime) compgen -G '/usr/lib/*/faketime/libfaketime.so.1' >/dev/null ;;
     python3-redis) /usr/bin/python3 -c "import redis.lock" 2>/dev/null ;;
     libsqlite3-dev) redlock_has_header sqlite3.h ;;
+    libcli11-dev) redlock_has_header CLI/CLI.hpp ;;
+    libspdlog-dev) redlock_has_header spdlog/spdlog.h ;;
     libbenchmark-dev) redlock_has_header benchmark/benchmark.h ;;
     *) echo "prepare: unknown package $1" >&2; exit 1 ;;
   esac

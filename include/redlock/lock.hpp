@@ -131,10 +131,11 @@ class Lock {
   bool try_lock() { return acquire({}, {}); }
 
   // Waits for `wait` at most, but 10 ms for its first attempt, whatever the server does. False: somebody else held it when
-  // Redis was last heard of; throws if it never was, or failed after that. Zero or less: try_lock().
+  // Redis was last heard of, or stopped; throws if it never was, or failed after that. Zero or less: try_lock(). The
+  // longest there is, as hours::max(): lock().
   template <class Rep, class Period>
-  bool try_lock_for(std::chrono::duration<Rep, Period> wait) {
-    return acquire(detail::clamp(wait), {});
+  bool try_lock_for(std::chrono::duration<Rep, Period> wait, const std::stop_token& stop = {}) {
+    return acquire(detail::clamp(wait), stop);
   }
   template <class AnyClock, class Duration>
   bool try_lock_until(std::chrono::time_point<AnyClock, Duration> when) {

@@ -53,9 +53,10 @@ class Mutex {
   // Exactly one attempt, or none where this client holds it.
   [[nodiscard]] bool try_lock() { return acquire({}); }
 
+  // See Lock::try_lock_for().
   template <class Rep, class Period>
-  [[nodiscard]] bool try_lock_for(std::chrono::duration<Rep, Period> wait) {
-    return acquire(detail::clamp(wait));
+  [[nodiscard]] bool try_lock_for(std::chrono::duration<Rep, Period> wait, const std::stop_token& stop = {}) {
+    return acquire(detail::clamp(wait), stop);
   }
   template <class AnyClock, class Duration>
   [[nodiscard]] bool try_lock_until(std::chrono::time_point<AnyClock, Duration> when) {
@@ -70,6 +71,17 @@ class Mutex {
   FencingToken fencing_token() const {
     if (const detail::Holding* mine = seats_.holding(); mine != nullptr && mine->fence()) return *mine->fence();
     throw std::logic_error("redlock: no fencing token: set LockOptions::fencing, and lock the mutex");
+  }
+
+  // Of this thread's tenure, see Lock. 0 and the nil token where it has none.
+  std::chrono::milliseconds remaining() const noexcept {
+    const detail::Holding* mine = seats_.holding();
+    return std::chrono::floor<std::chrono::milliseconds>(mine != nullptr ? mine->remaining()
+                                                                         : std::chrono::nanoseconds(0));
+  }
+  OwnerToken token() const noexcept {
+    const detail::Holding* mine = seats_.holding();
+    return mine != nullptr ? mine->token() : OwnerToken();
   }
 
   // Stopped when this thread's lease is lost. Where it holds nothing: one that is never stopped.
@@ -87,7 +99,9 @@ class Mutex {
  protected:
   Mutex(Client client, std::string_view name, detail::Mode mode, bool recursive, LockOptions options)
       : seats_(std::move(client.handle_), name, mode, std::move(options)), mode_(mode), recursive_(recursive) {}
-  bool acquire(std::chrono::nanoseconds wait) { return seats_.acquire(mode_, wait, recursive_); }
+  bool acquire(std::chrono::nanoseconds wait, const std::stop_token& stop = {}) {
+    return seats_.acquire(mode_, wait, stop, recursive_);
+  }
 
   detail::Seats seats_;
 

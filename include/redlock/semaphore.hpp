@@ -21,6 +21,7 @@
 #include "redlock/detail/unlock.hpp"
 #include "redlock/observer.hpp"
 #include "redlock/options.hpp"
+#include "redlock/token.hpp"
 
 namespace redlock {
 
@@ -50,6 +51,14 @@ class Permit {
 
   // Held, and by this machine's own clock still valid. No round trip.
   bool owns_permit() const noexcept { return holding_.remaining() > std::chrono::nanoseconds(0); }
+
+  // How long it is surely valid without another renewal, rounded down; 0 once lost. No round trip.
+  std::chrono::milliseconds remaining() const noexcept {
+    return std::chrono::floor<std::chrono::milliseconds>(holding_.remaining());
+  }
+
+  // What it is kept by in Redis.
+  OwnerToken token() const noexcept { return holding_.token(); }
 
   // Stopped when it is lost, never after a good unlock.
   std::stop_token lost_token() const { return holding_.lost_token(); }
@@ -93,9 +102,11 @@ class Semaphore {
   // Exactly one attempt. nullopt: all permits are out, or others wait for one.
   [[nodiscard]] std::optional<Permit> try_acquire() { return ask({}); }
 
+  // nullopt: there was none in time, or stopped. See Lock::try_lock_for().
   template <class Rep, class Period>
-  [[nodiscard]] std::optional<Permit> try_acquire_for(std::chrono::duration<Rep, Period> wait) {
-    return ask(detail::clamp(wait));
+  [[nodiscard]] std::optional<Permit> try_acquire_for(std::chrono::duration<Rep, Period> wait,
+                                                      const std::stop_token& stop = {}) {
+    return ask(detail::clamp(wait), stop);
   }
 
  private:
@@ -111,9 +122,9 @@ class Semaphore {
     return {.name = name_, .mode = detail::Mode::permit, .permits = static_cast<unsigned>(permits_)};
   }
 
-  std::optional<Permit> ask(std::chrono::nanoseconds wait) {
+  std::optional<Permit> ask(std::chrono::nanoseconds wait, const std::stop_token& stop = {}) {
     detail::Holding holding(handle_, subject(), options_);
-    const bool granted = holding.acquire(detail::Patience::of(wait, handle_->state().retry_for()), {});
+    const bool granted = holding.acquire(detail::Patience::of(wait, handle_->state().retry_for()), stop);
     if (granted) return Permit(std::move(holding));
     holding.close();
     return std::nullopt;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <stop_token>
 #include <utility>
 
 #include "redlock/client.hpp"
@@ -42,8 +43,8 @@ class SharedMutex : public Mutex {
   void lock_shared() { (void)acquire_shared(detail::forever); }
   [[nodiscard]] bool try_lock_shared() { return acquire_shared({}); }
   template <class Rep, class Period>
-  [[nodiscard]] bool try_lock_shared_for(std::chrono::duration<Rep, Period> wait) {
-    return acquire_shared(detail::clamp(wait));
+  [[nodiscard]] bool try_lock_shared_for(std::chrono::duration<Rep, Period> wait, const std::stop_token& stop = {}) {
+    return acquire_shared(detail::clamp(wait), stop);
   }
   template <class AnyClock, class Duration>
   [[nodiscard]] bool try_lock_shared_until(std::chrono::time_point<AnyClock, Duration> when) {
@@ -58,7 +59,9 @@ class SharedMutex : public Mutex {
   [[nodiscard]] bool downgrade() { return seats_.downgrade(); }
 
  private:
-  bool acquire_shared(std::chrono::nanoseconds wait) { return seats_.acquire(detail::Mode::reader, wait); }
+  bool acquire_shared(std::chrono::nanoseconds wait, const std::stop_token& stop = {}) {
+    return seats_.acquire(detail::Mode::reader, wait, stop);
+  }
 };
 
 }  // namespace redlock

@@ -317,7 +317,9 @@ TEST(LockApi, AStoppedLockGivesUpWithin50Milliseconds) {
     std::stop_source stop;
     std::optional<bool> held;
     const auto contended = client.stats().contended;
-    std::jthread waiter([&] { held = lock.lock(stop.get_token()); });
+    std::jthread waiter([&, timed = round % 2 == 1] {
+      held = timed ? lock.try_lock_for(1h, stop.get_token()) : lock.lock(stop.get_token());
+    });
     ASSERT_TRUE(eventually([&] { return client.stats().contended >= contended + 3; }, generous));
     fastest = std::min(fastest, elapsed([&] {
                          stop.request_stop();

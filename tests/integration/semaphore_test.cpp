@@ -12,6 +12,7 @@
 #include <optional>
 #include <random>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -52,6 +53,19 @@ TEST_F(SemaphoreTest, HasSoManyPermitsAndNoMore) {
   }
   EXPECT_EQ(holders(), 0);
   EXPECT_FALSE(client.holder("name"));
+}
+
+TEST_F(SemaphoreTest, LeavesItsQueueWhereItIsStopped) {
+  Semaphore here{client, "name", 1}, there{other, "name", 1};
+  const Permit permit = here.acquire();
+  EXPECT_GT(permit.remaining(), 20s);
+  EXPECT_EQ(client.holder("name")->token, permit.token().text());
+  std::stop_source stop;
+  std::thread waiter([&] { EXPECT_FALSE(there.try_acquire_for(std::chrono::hours::max(), stop.get_token())); });
+  EXPECT_TRUE(eventually([&] { return queued() == 1; }));
+  stop.request_stop();
+  waiter.join();
+  EXPECT_TRUE(eventually([&] { return queued() == 0; }));
 }
 
 TEST_F(SemaphoreTest, ThatIsReleasedSeveralTimesWakesSeveral) {

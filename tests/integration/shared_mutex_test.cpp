@@ -11,6 +11,7 @@
 #include <optional>
 #include <shared_mutex>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -62,6 +63,22 @@ struct SharedMutexTest : ::testing::Test {
     return eventually([&] { return queued() == count; });
   }
 };
+
+TEST_F(SharedMutexTest, LeavesItsQueueWhereItIsStopped) {
+  const std::lock_guard writing(here);
+  EXPECT_GT(here.remaining(), 10s);
+  EXPECT_EQ(client.holder("name")->token, here.token().text());
+  std::stop_source stop;
+  std::thread reader([&] { EXPECT_FALSE(there.try_lock_shared_for(1min, stop.get_token())); });
+  std::thread writer([&] { EXPECT_FALSE(there.try_lock_for(1min, stop.get_token())); });
+  EXPECT_TRUE(has_queued(2));
+  stop.request_stop();
+  reader.join();
+  writer.join();
+  EXPECT_TRUE(has_queued(0));
+  EXPECT_EQ(there.remaining(), 0ms);
+  EXPECT_EQ(there.token(), OwnerToken());
+}
 
 TEST_F(SharedMutexTest, HasManyReadersOrOneWriter) {
   {

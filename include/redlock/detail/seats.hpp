@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <new>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -47,7 +48,7 @@ class Seats {
 
   // For the calling thread. `again`: once more where it holds it already, without asking anybody; else that is an error.
   // False: somebody else holds it.
-  bool acquire(Mode mode, std::chrono::nanoseconds wait, bool again = false) {
+  bool acquire(Mode mode, std::chrono::nanoseconds wait, const std::stop_token& stop, bool again = false) {
     Seat* seat = find();
     if (seat != nullptr && seat->depth > 0) {
       if (!again) misuse(std::errc::resource_deadlock_would_occur, "lock, which this thread holds already,");
@@ -59,7 +60,7 @@ class Seats {
     try {
       seat->holding.close();
       seat->holding = Holding(handle_, {.name = name_, .mode = mode}, options_);
-      if (seat->holding.acquire(Patience::of(wait, handle_->state().retry_for()), {})) {
+      if (seat->holding.acquire(Patience::of(wait, handle_->state().retry_for()), stop)) {
         seat->mode = seat->locked_as = mode;
         seat->depth = 1;
         return true;

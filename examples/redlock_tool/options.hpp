@@ -1,0 +1,28 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+// What the command line asks for.
+struct Options {
+  enum class Action { run, status, force_unlock };
+  enum class Kind { exclusive, shared, permit };
+
+  Action action = Action::run;
+  Kind kind = Kind::exclusive;
+  std::vector<std::string> names;
+  std::vector<std::string> command;
+  std::vector<std::string> urls;                       // several: a quorum
+  std::optional<std::chrono::milliseconds> wait = {};  // nullopt: for as long as it takes
+  std::chrono::milliseconds ttl{0}, hold_at_least{0};
+  int permits = 0;
+  unsigned replicas = 0;
+  int conflict_status = 1;
+  bool fair = false, fencing = true, kill_when_lost = true, verbose = false;
+  std::string ca, certificate, key;  // of TLS; files
+};
+
+// nullopt: there is nothing to do; `status` is to be exited with, and help or a complaint was printed.
+std::optional<Options> parse(int count, char** words, int& status);

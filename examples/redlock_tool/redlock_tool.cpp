@@ -1,0 +1,177 @@
+// redlock, the tool: flock(1) across machines. What it does stands in options.cpp, as its help.
+#include <sysexits.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <redlock/redlock.hpp>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "command.hpp"
+#include "last_moments.hpp"
+#include "options.hpp"
+#include "signals.hpp"
+#include "taken.hpp"
+
+#ifdef REDLOCK_TOOL_TLS
+#include <redlock/tls.hpp>
+#endif
+
+namespace {
+
+void say(const std::string& text) { std::fprintf(stderr, "redlock: %s\n", text.c_str()); }
+
+std::string seconds(std::chrono::nanoseconds time) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f s", std::chrono::duration<double>(time).count());
+  return text;
+}
+
+std::string joined(const std::vector<std::string>& names, const char* between) {
+  std::string text;
+  for (const std::string& each : names) text += (text.empty() ? "" : between) + each;
+  return text;
+}
+
+redlock::Client connect(const Options& options) {
+  redlock::ClientOptions how;
+#ifdef REDLOCK_TOOL_TLS
+  if (options.urls.front().starts_with("rediss"))
+    how.transport = redlock::tls({.ca = options.ca, .certificate = options.certificate, .key = options.key});
+#endif
+  if (options.urls.size() > 1) return redlock::Client(redlock::Quorum(options.urls), how);
+  return redlock::Client(options.urls.front(), how);
+}
+
+std::vector<std::string> variables(const Options& options, const Taken& taken) {
+  std::vector<std::string> all{"REDLOCK_NAME=" + joined(options.names, "\n"), "REDLOCK_TOKEN=" + taken.token};
+  if (!taken.fence.empty()) all.push_back("REDLOCK_FENCE=" + taken.fence);
+  return all;
+}
+
+// Until when Signals::wait() waits; in the past, it returns at once.
+timespec until(BootClock::time_point when) {
+  const auto time = std::max(when - BootClock::now(), std::chrono::nanoseconds(0));
+  const auto whole = std::chrono::floor<std::chrono::seconds>(time);
+  return {.tv_sec = whole.count(), .tv_nsec = (time - whole).count()};
+}
+
+// Until the command has ended. True: it was told to, because the lock was lost.
+bool attend(Command& command, const Options& options, const Taken& taken) {
+  const std::stop_callback on_lost(taken.lost, [] { ::kill(::getpid(), Signals::look_again()); });
+  LastMoments moments(options.ttl);
+  bool told = false;
+  while (!command.has_ended()) {
+    if (!told && taken.lost.stop_requested()) {
+      told = true;
+      say(joined(options.names, ", ") + ": the lock is lost");
+    }
+    const auto step =
+        options.kill_when_lost ? moments.look(BootClock::now(), taken.remaining()) : LastMoments::Step::none;
+    if (step == LastMoments::Step::ask) {
+      if (!told)
+        say(joined(options.names, ", ") + ": cannot be renewed, and has " + seconds(taken.remaining()) + " left");
+      command.signal(SIGTERM);
+      command.signal(SIGCONT);
+    }
+    if (step == LastMoments::Step::kill) command.signal(SIGKILL);
+    std::optional<timespec> time;
+    if (options.kill_when_lost) time = until(moments.next_look(BootClock::now()));
+    const int number = Signals::wait(time);
+    if (number == SIGCHLD) command.stop_with_it();
+    if (number == SIGCONT) command.go_on();
+  }
+  if (moments.asked()) command.signal(SIGKILL);  // what it has left behind
+  return moments.asked();
+}
+
+int run(const Options& options) {
+  Signals signals;
+  const redlock::Client client = connect(options);
+  const auto asked = BootClock::now();
+  const std::optional<Taken> taken = take(client, options, signals.stopped());
+  if (signals.received() != 0) {
+    if (taken) (void)taken->unlock();
+    return 128 + signals.received();
+  }
+  const std::string name = joined(options.names, ", ");
+  if (!taken) {
+    if (options.verbose) say(name + ": somebody else holds it");
+    return options.conflict_status;
+  }
+  if (options.verbose) {
+    say(name + ": locked after " + seconds(BootClock::now() - asked) + ", token " + taken->token +
+        (taken->fence.empty() ? "" : ", fence " + taken->fence));
+  }
+
+  Command command(options.command, variables(options, *taken), signals.before());
+  signals.forward_to(command.id());
+  const bool ended_by_us = attend(command, options, *taken);
+  signals.forward_to(0);
+  const int status = command.reap();
+  const redlock::UnlockResult result = taken->unlock();
+  if (result == redlock::UnlockResult::unconfirmed) say(name + ": Redis did not say whether it is unlocked");
+  if (options.verbose && result == redlock::UnlockResult::released) say(name + ": unlocked");
+  if (options.kill_when_lost && (ended_by_us || result == redlock::UnlockResult::lost)) {
+    if (!ended_by_us) say(name + ": the lock was lost before the command ended");
+    return EX_TEMPFAIL;
+  }
+  if (command.was_interrupted()) signals.interrupt_all();
+  return status;
+}
+
+int status(const Options& options) {
+  redlock::Client client = connect(options);
+  int found = EXIT_SUCCESS;
+  for (const std::string& name : options.names) {
+    const std::optional<redlock::Holder> holder = client.holder(name);
+    if (!holder) found = options.conflict_status;
+    std::printf("%s: %s\n", name.c_str(),
+                !holder              ? "free"
+                : !holder->remaining ? ("held by " + holder->token + ", without an end").c_str()
+                                     : ("held by " + holder->token + ", for " + seconds(*holder->remaining)).c_str());
+  }
+  return found;
+}
+
+int force_unlock(const Options& options) {
+  redlock::Client client = connect(options);
+  int found = EXIT_SUCCESS;
+  for (const std::string& name : options.names) {
+    if (!client.force_unlock(name)) found = options.conflict_status;
+  }
+  return found;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  int ended = EX_USAGE;
+  const std::optional<Options> options = parse(count, words, ended);
+  if (!options) return ended;
+  try {
+    switch (options->action) {
+      case Options::Action::status: return status(*options);
+      case Options::Action::force_unlock: return force_unlock(*options);
+      case Options::Action::run: break;
+    }
+    return run(*options);
+  } catch (const std::invalid_argument& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return EX_USAGE;
+  } catch (const redlock::Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return EX_UNAVAILABLE;
+  } catch (const std::system_error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return EX_OSERR;
+  }
+}
