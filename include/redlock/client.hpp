@@ -71,6 +71,7 @@ class Client {
   Stats stats() const {
     detail::State& state = handle_->state();
     Stats stats = state.counters().snapshot();
+    stats.connected = state.connections();
     stats.wakeups = state.store().wakeups();
     return stats;
   }
@@ -89,7 +90,10 @@ class Client {
   detail::Answer persist(const detail::Request& request, std::string_view operation) {
     detail::State& state = handle_->state();
     detail::Answer answer = detail::persist(state.store(), state.clock(), request, detail::never, state.retry_for());
-    if (answer.kind == detail::Answer::Kind::failed) answer.failure.raise(operation, request.name);
+    if (answer.kind == detail::Answer::Kind::failed) {
+      state.counters().fail(answer.failure.code);
+      answer.failure.raise(operation, request.name);
+    }
     return answer;
   }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -33,6 +34,9 @@ enum class errc {
   restarted,           // the node of a quorum restarted a short while ago, and may have forgotten locks
   redirected,          // MOVED, ASK: the key is at another node; the address of a cluster is redis+cluster://
 };
+
+// All values are smaller.
+inline constexpr std::size_t errc_end = static_cast<std::size_t>(errc::redirected) + 1;
 
 }  // namespace redlock
 

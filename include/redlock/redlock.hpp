@@ -4,6 +4,7 @@
 #include "redlock/client.hpp"
 #include "redlock/connection.hpp"
 #include "redlock/error.hpp"
+#include "redlock/histogram.hpp"
 #include "redlock/lock.hpp"
 #include "redlock/mutex.hpp"
 #include "redlock/names.hpp"

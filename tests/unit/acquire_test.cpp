@@ -76,7 +76,7 @@ TEST_F(AcquirerTest, a_free_lock_costs_one_request) {
   EXPECT_EQ(grant->sent, start);
   EXPECT_EQ(grant->until, start + 29'698ms) << "from before it was sent";
   EXPECT_TRUE(chaser.leftovers.empty());
-  EXPECT_EQ(counters.contended.value() + counters.failed.value(), 0U);
+  EXPECT_EQ(counters.contended.value() + counters.snapshot().failed, 0U);
 }
 
 TEST_F(AcquirerTest, a_try_that_finds_it_held_asks_no_more) {
@@ -97,7 +97,7 @@ TEST_F(AcquirerTest, a_wait_ends_exactly_at_its_end) {
   for (std::size_t i = 1; i < times.size(); ++i) EXPECT_LE(times[i] - times[i - 1], 100ms);
   EXPECT_GE(times.back(), 1s - 2ms) << "a last look shortly before";
   EXPECT_EQ(counters.contended.value(), times.size());
-  EXPECT_EQ(counters.failed.value(), 0U);
+  EXPECT_EQ(counters.snapshot().failed, 0U);
 }
 
 TEST_F(AcquirerTest, the_first_attempt_asks_for_less_than_the_others) {
@@ -155,7 +155,7 @@ TEST_F(AcquirerTest, a_try_that_fails_throws) {
   EXPECT_EQ(thrown<ServerError>([&] { acquire(0s); }),
             "redlock: lock 'job': redis://fake: LOADING wait: the server is loading its data");
   EXPECT_EQ(store.requests().size(), 1U);
-  EXPECT_EQ(counters.failed.value(), 1U);
+  EXPECT_EQ(counters.snapshot().failed, 1U);
 }
 
 TEST_F(AcquirerTest, an_outage_throws_when_the_wait_ends) {
@@ -164,7 +164,7 @@ TEST_F(AcquirerTest, an_outage_throws_when_the_wait_ends) {
             "redlock: lock 'job': redis://fake: connect: refused: cannot connect");
   EXPECT_EQ(clock.elapsed(), 3s);
   EXPECT_GE(store.requests().size(), 8U);
-  EXPECT_EQ(counters.failed.value(), store.requests().size());
+  EXPECT_EQ(counters.snapshot().failed, store.requests().size());
 }
 
 TEST_F(AcquirerTest, silence_throws_when_the_wait_ends) {
@@ -228,7 +228,7 @@ TEST_F(AcquirerTest, a_wait_whose_last_look_has_no_time_for_its_answer_is_conten
   store.script = [](const Sent&) { return testing::no(30s).in(3ms); };  // a server that is 3 ms away
   EXPECT_NO_THROW(EXPECT_FALSE(acquire(100ms)));
   EXPECT_LE(clock.elapsed(), 100ms);
-  EXPECT_EQ(counters.failed.value(), 0U);
+  EXPECT_EQ(counters.snapshot().failed, 0U);
 }
 
 TEST_F(AcquirerTest, a_stale_connection_is_replaced_by_a_new_one_at_once) {
@@ -248,7 +248,7 @@ TEST_F(AcquirerTest, a_stale_connection_is_replaced_by_a_new_one_at_once) {
   EXPECT_EQ(grant->token.text(), requests[2].token);
   EXPECT_TRUE(chaser.leftovers.empty());
   EXPECT_EQ(clock.elapsed(), 0ns);
-  EXPECT_EQ(counters.failed.value(), 1U);
+  EXPECT_EQ(counters.snapshot().failed, 1U);
 }
 
 TEST_F(AcquirerTest, what_cannot_be_taken_back_at_once_is_chased) {

@@ -78,6 +78,12 @@ struct Acquirer {
   std::optional<Grant> attempt(const Wanted& wanted, Acquisition& acquisition, int stop, Turnstile::Place& place,
                                Failure& failure) {
     const TimePoint now = clock.now();
+    const Pace& pace = acquisition.pace();
+    if (pace.rung) {
+      counters.woken.add();
+    } else if (pace.last == Pace::Last::held) {
+      counters.polled.add();
+    }
     // A token that may still be on its way is never used again: each attempt has its own, so that taking back the one
     // cannot hit the other.
     const OwnerToken token = tokens.next(now);
@@ -117,7 +123,7 @@ struct Acquirer {
     if (answer.kind == Answer::Kind::yes) {  // too late to be of use
       return background.chase(Leftover::of(request, now));
     }
-    counters.failed.add();
+    counters.fail(answer.failure.code);
     if (!answer.leftover) return;
     // Where the next attempt follows at once, it must not find the lock held by this one.
     Leftover& leftover = *answer.leftover;

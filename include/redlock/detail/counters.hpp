@@ -1,42 +1,46 @@
 #pragma once
 
-#include <atomic>
-#include <cstdint>
+#include <array>
+#include <cstddef>
 
+#include "redlock/detail/counter.hpp"
+#include "redlock/error.hpp"
 #include "redlock/observer.hpp"
 
 namespace redlock::detail {
 
 // Stats, as they are counted.
 //
-// Thread safety: all members. The counts are independent of each other, hence relaxed.
-class Counter {
- public:
-  void add(std::uint64_t count = 1) noexcept { value_.fetch_add(count, std::memory_order_relaxed); }
-  std::uint64_t value() const noexcept { return value_.load(std::memory_order_relaxed); }
-
- private:
-  std::atomic<std::uint64_t> value_ = 0;
-};
-
+// Thread safety: all members.
 struct Counters {
-  Counter acquired, contended, released, unconfirmed, lost, renewed, failed, passed, chased;
+  Counter acquired, contended, timed_out, released, unconfirmed, lost, renewed, passed, chased, woken, polled;
+  std::array<Counter, errc_end> failed;
+  HistogramCounter waited, held;
 
   void count(UnlockResult result) noexcept {
     if (result == UnlockResult::released) released.add();
     if (result == UnlockResult::unconfirmed) unconfirmed.add();
   }
 
+  void fail(errc code) noexcept { failed[static_cast<std::size_t>(code)].add(); }
+
   Stats snapshot() const noexcept {
-    return {.acquired = acquired.value(),
-            .contended = contended.value(),
-            .released = released.value(),
-            .unconfirmed = unconfirmed.value(),
-            .lost = lost.value(),
-            .renewed = renewed.value(),
-            .failed = failed.value(),
-            .passed = passed.value(),
-            .chased = chased.value()};
+    Stats stats;
+    stats.acquired = acquired.value();
+    stats.contended = contended.value();
+    stats.timed_out = timed_out.value();
+    stats.released = released.value();
+    stats.unconfirmed = unconfirmed.value();
+    stats.lost = lost.value();
+    stats.renewed = renewed.value();
+    stats.passed = passed.value();
+    stats.chased = chased.value();
+    stats.woken = woken.value();
+    stats.polled = polled.value();
+    stats.waited = waited.value();
+    stats.held = held.value();
+    for (std::size_t i = 0; i < errc_end; ++i) stats.failed += stats.failed_by[i] = failed[i].value();
+    return stats;
   }
 };
 

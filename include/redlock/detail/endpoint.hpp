@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "redlock/detail/clock.hpp"
+#include "redlock/detail/counter.hpp"
 #include "redlock/detail/resolve.hpp"
 #include "redlock/options.hpp"
 #include "redlock/transport.hpp"
@@ -47,6 +48,7 @@ struct Settings {
   std::chrono::milliseconds connect_timeout, command_timeout;
   std::function<Credentials()> credentials;
   std::shared_ptr<const Transport> transport;
+  std::shared_ptr<Counter> connections;  // that were made; nullptr: nobody wants to know
 };
 
 class Endpoint;

@@ -97,6 +97,7 @@ class Holding {
   Tenure tenure_ = Tenure::idle;
   bool exclusive_ = true;  // nobody else refers to lease_: it may serve another tenure
   Grant grant_;
+  TimePoint begun_ = {};  // this tenure
   std::optional<FencingToken> fence_;
 };
 
@@ -154,7 +155,10 @@ inline bool Holding::acquire(Patience patience, const std::stop_token& stop) {
   std::optional<Turnstile::Place> place(std::in_place);
   if (waits) place.emplace(home_->turnstile(), wanted(), started);
   const auto grant = home_->acquirer().acquire(wanted(), patience, stopped.descriptor(), *place);
-  if (!grant) return false;
+  if (!grant) {
+    if (waits && !stop.stop_requested()) home_->counters().timed_out.add();
+    return false;
+  }
   begin(*grant, started, *place);
   return true;
 }
@@ -179,10 +183,12 @@ inline void Holding::begin(const Grant& grant, TimePoint started, Turnstile::Pla
   tenure_ = Tenure::held;
   grant_ = grant;
   if (grant.fence != FencingToken()) fence_ = grant.fence;
+  begun_ = home_->clock().now();
   home_->counters().acquired.add();
-  if (Observer* observer = home_->observer()) observer->acquired(name(), home_->clock().now() - started);
+  home_->counters().waited.add(begun_ - started);
+  if (Observer* observer = home_->observer()) observer->acquired(name(), begun_ - started);
   try {
-    place.hold(home_->turnstile(), lease_, home_->clock().now());
+    place.hold(home_->turnstile(), lease_, begun_);
     if (lease_->terms.renewing || lease_->terms.on_lost) home_->watch(lease_);
   } catch (...) {  // no memory, or no thread to be had for the renewals
     unlock();
@@ -211,6 +217,7 @@ inline bool Holding::renew_by(Verb verb, const char* operation) {
   if (answer.kind != Answer::Kind::failed) {
     return answer.kind == Answer::Kind::yes && lease_->extend(valid_until(answer.sent, terms.ttl), now);
   }
+  home_->counters().fail(answer.failure.code);
   if (!lease_->is_valid(now)) return false;
   answer.failure.raise(operation, name());
 }

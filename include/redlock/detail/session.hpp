@@ -101,6 +101,7 @@ class Session {
     receive();
     while (const ReplyPtr reply = next_reply()) greeting_.answered(*reply, now);
     ready_ = exchange_.owed() == 0;
+    if (ready_ && settings().connections) settings().connections->add();
     if (!ready_) in_time(now, "the server accepts connections but does not answer");
   }
 

@@ -55,7 +55,8 @@ class State final : public Watchdog::Listener, public Background, public std::en
  public:
   // `nodes`: one server, or those of a quorum.
   State(const std::vector<Settings>& nodes, const ClientOptions& options)
-      : retry_for_(clamp(options.retry_for)),
+      : connections_(nodes.front().connections),
+        retry_for_(clamp(options.retry_for)),
         handoff_window_(clamp(options.handoff_window)),
         observer_(options.observer),
         store_(make_store(nodes, options, clock_, turnstile_, *this)) {}
@@ -65,6 +66,7 @@ class State final : public Watchdog::Listener, public Background, public std::en
   Store& store() noexcept { return *store_; }
   Clock& clock() noexcept { return clock_; }
   Counters& counters() noexcept { return counters_; }
+  std::uint64_t connections() const noexcept { return connections_->value(); }
   Observer* observer() const noexcept { return observer_.get(); }
   std::chrono::nanoseconds retry_for() const noexcept { return retry_for_; }
   std::chrono::nanoseconds handoff_window() const noexcept { return handoff_window_; }
@@ -135,7 +137,7 @@ class State final : public Watchdog::Listener, public Background, public std::en
   }
 
   void node_failed(std::string_view name, const Failure& failure, bool is_news) noexcept override {
-    counters_.failed.add();
+    counters_.fail(failure.code);
     if (is_news && observer_) tell_failure("quorum", name, failure);
   }
 
@@ -159,7 +161,7 @@ class State final : public Watchdog::Listener, public Background, public std::en
   void renewed(std::size_t count) noexcept override { counters_.renewed.add(count); }
 
   void renewal_failed(const std::shared_ptr<Lease>& lease, const Failure& failure) noexcept override {
-    counters_.failed.add();
+    counters_.fail(failure.code);
     if (observer_) tell_failure("renew", lease->terms.name, failure);
   }
 
@@ -215,6 +217,7 @@ class State final : public Watchdog::Listener, public Background, public std::en
 
   // Constant after construction.
   ProcessMark mark_;
+  std::shared_ptr<const Counter> connections_;
   std::chrono::nanoseconds retry_for_, handoff_window_;
   std::shared_ptr<Observer> observer_;
   // Synchronised by themselves.
@@ -270,7 +273,12 @@ class Handle {
   }
 
  private:
-  std::shared_ptr<State> make() const { return std::make_shared<State>(nodes_, options_); }
+  std::shared_ptr<State> make() const {
+    std::vector<Settings> nodes = nodes_;
+    const auto connections = std::make_shared<Counter>();
+    for (Settings& each : nodes) each.connections = connections;
+    return std::make_shared<State>(nodes, options_);
+  }
 
   // Constant after construction.
   std::vector<Settings> nodes_;

@@ -75,8 +75,10 @@ inline UnlockResult Holding::release() {
 }
 
 inline UnlockResult Holding::finish(UnlockResult result) noexcept {
+  const TimePoint now = home_->clock().now();
+  if (tenure_ == Tenure::held) home_->counters().held.add(now - begun_);
   lease_->end();
-  home_->turnstile().release(*lease_, grant_.contended, home_->clock().now());
+  home_->turnstile().release(*lease_, grant_.contended, now);
   tenure_ = result == UnlockResult::unconfirmed ? Tenure::unconfirmed : Tenure::idle;
   home_->counters().count(result);
   if (Observer* observer = home_->observer()) observer->released(name(), result);
@@ -96,7 +98,7 @@ inline UnlockResult Holding::finish_lost(LeaseLost::Reason reason) noexcept {
 
 inline UnlockResult Holding::finish_unconfirmed(Answer answer) {
   const Lease::Terms& terms = lease_->terms;
-  home_->counters().failed.add();
+  home_->counters().fail(answer.failure.code);
   if (Observer* observer = home_->observer())
     observer->failed(name(), Error(answer.failure.code, answer.failure.message("unlock", name())));
   if (!answer.leftover) {
