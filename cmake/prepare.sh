@@ -35,6 +35,7 @@ redlock_has() {
     libgmock-dev) redlock_has_header gmock/gmock.h ;;
     libfaketime) compgen -G '/usr/lib/*/faketime/libfaketime.so.1' >/dev/null ;;
     python3-redis) /usr/bin/python3 -c "import redis.lock" 2>/dev/null ;;
+    python3-prometheus-client) /usr/bin/python3 -c 'import prometheus_client.parser' 2>/dev/null ;;
     libsqlite3-dev) redlock_has_header sqlite3.h ;;
     libcli11-dev) redlock_has_header CLI/CLI.hpp ;;
     libspdlog-dev) redlock_has_header spdlog/spdlog.h ;;

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <redlock/redlock.hpp>
+#include <sstream>
+#include <string>
+#include <system_error>
+
+// What a service answers at /metrics: a Client's Stats in Prometheus's text format,
+// https://prometheus.io/docs/instrumenting/exposition_formats/
+class PrometheusText {
+ public:
+  explicit PrometheusText(const redlock::Stats& stats) {
+    out_.precision(12);
+    counter("acquired", "locks taken", stats.acquired);
+    counter("contended", "attempts that found the lock held by another", stats.contended);
+    counter("timed_out", "waits that ended while another held the lock", stats.timed_out);
+    counter("released", "unlocks that Redis confirmed", stats.released);
+    counter("unconfirmed", "unlocks without an answer", stats.unconfirmed);
+    counter("lost", "leases that ended without an unlock", stats.lost);
+    counter("renewed", "renewals that Redis confirmed", stats.renewed);
+    counter("handed_off", "unlocks that passed the lock on inside of the process", stats.passed);
+    counter("chased", "commands and places in a queue that are taken back in the background", stats.chased);
+    counter("connected", "connections made", stats.connected);
+    begin("attempts_of_waiters_total", "counter", "by what woke the waiter");
+    out_ << "redlock_attempts_of_waiters_total{cause=\"told\"} " << stats.woken << '\n'
+         << "redlock_attempts_of_waiters_total{cause=\"timer\"} " << stats.polled << '\n';
+    failures(stats);
+    histogram("wait_seconds", "how long locks were waited for", stats.waited);
+    histogram("hold_seconds", "how long locks were held", stats.held);
+  }
+
+  std::string text() const { return out_.str(); }
+
+ private:
+  void begin(const std::string& name, const char* type, const char* help) {
+    out_ << "# HELP redlock_" << name << ' ' << help << "\n# TYPE redlock_" << name << ' ' << type << '\n';
+  }
+
+  void counter(const std::string& name, const char* help, std::uint64_t value) {
+    begin(name + "_total", "counter", help);
+    out_ << "redlock_" << name << "_total " << value << '\n';
+  }
+
+  void failures(const redlock::Stats& stats) {
+    begin("failed_total", "counter", "commands without an answer, or with an error for one");
+    for (std::size_t i = 1; i < redlock::errc_end; ++i) {
+      const std::error_code kind = static_cast<redlock::errc>(i);
+      out_ << "redlock_failed_total{kind=\"" << kind.message() << "\"} " << stats.failed_by[i] << '\n';
+    }
+  }
+
+  void histogram(const std::string& name, const char* help, const redlock::Histogram& times) {
+    const auto seconds = [](std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); };
+    begin(name, "histogram", help);
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i + 1 < redlock::Histogram::size; ++i) {
+      sum += times.counts[i];
+      out_ << "redlock_" << name << "_bucket{le=\"" << seconds(redlock::Histogram::bound(i)) << "\"} " << sum << '\n';
+    }
+    sum += times.counts.back();
+    out_ << "redlock_" << name << "_bucket{le=\"+Inf\"} " << sum << '\n'
+         << "redlock_" << name << "_sum " << seconds(times.sum) << '\n'
+         << "redlock_" << name << "_count " << sum << '\n';
+  }
+
+  std::ostringstream out_;
+};
