@@ -128,16 +128,18 @@ int run(const Options& options) {
   return status;
 }
 
+std::string describe(const std::optional<redlock::Holder>& holder) {
+  if (!holder) return "free";
+  return "held by " + holder->token + (holder->remaining ? ", for " + seconds(*holder->remaining) : ", without an end");
+}
+
 int status(const Options& options) {
   redlock::Client client = connect(options);
   int found = EXIT_SUCCESS;
   for (const std::string& name : options.names) {
     const std::optional<redlock::Holder> holder = client.holder(name);
     if (!holder) found = options.conflict_status;
-    std::printf("%s: %s\n", name.c_str(),
-                !holder              ? "free"
-                : !holder->remaining ? ("held by " + holder->token + ", without an end").c_str()
-                                     : ("held by " + holder->token + ", for " + seconds(*holder->remaining)).c_str());
+    std::printf("%s: %s\n", name.c_str(), describe(holder).c_str());
   }
   return found;
 }
