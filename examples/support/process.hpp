@@ -47,6 +47,10 @@ class Process {
 
   pid_t id() const { return id_; }
   void signal(int number) const { ::kill(id_, number); }
+  bool is_running() const {
+    siginfo_t state{};
+    return ::waitid(P_PID, static_cast<id_t>(id_), &state, WEXITED | WNOHANG | WNOWAIT) == 0 && state.si_pid == 0;
+  }
   // Returns when it stands still (SIGSTOP).
   void wait_until_stopped() const { ::waitpid(id_, nullptr, WUNTRACED); }
   // Its exit status, or 128 + n if signal n ended it.

@@ -1,0 +1,202 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "event.hpp"
+#include "fenced_store/store.hpp"
+#include "server.hpp"
+#include "support/process.hpp"
+#include "ways.hpp"
+
+// What a worker does with the lock, beside its work.
+struct Plan {
+  std::chrono::milliseconds patience = 3 * ttl;
+  bool dies_between = false;  // after the first command of taking the lock; where that is all of it, right after it
+  bool dies_inside = false;
+  bool stops_before_writing = false;
+  bool waits_for_leave = false;  // works until the one that looks on lets it go
+};
+
+// One run of one way in one accident: its servers, its store, its workers, and what they told. Everything here happens
+// in the process of that cell.
+class Cell {
+ public:
+  Cell(const WayKind& way, const std::filesystem::path& folder) : way_(way), folder_(folder) {
+    for (std::size_t i = 0; i < way.servers; ++i) servers_.push_back(std::make_unique<Server>(folder_));
+    Store(store()).create(100);
+  }
+
+  void start(int worker, const Plan& plan) {
+    // A pipe that ends where it may leave.
+    auto leave = std::make_unique<Record>();
+    workers_.at(static_cast<std::size_t>(worker)).emplace([&] { return work(worker, plan, *leave); });
+    leaves_.at(static_cast<std::size_t>(worker)) = std::move(leave);
+  }
+  void let_leave(int worker) { leaves_.at(static_cast<std::size_t>(worker))->tell(worker, What::leaves); }
+  void let_go_on(int worker) { workers_.at(static_cast<std::size_t>(worker))->signal(SIGCONT); }
+  void join(int worker) {
+    if (auto& process = workers_.at(static_cast<std::size_t>(worker))) process->wait();
+    workers_.at(static_cast<std::size_t>(worker)).reset();
+  }
+
+  Record& record() { return record_; }
+
+  // A replica of the first server that is about to take its place, and has not heard of what comes from here on.
+  void lag() {
+    replica_ = std::make_unique<Server>(folder_);
+    replica_->connect().command("REPLICAOF", "127.0.0.1", servers_.front()->port());
+    const auto in_step = [this] {
+      return servers_.front()->connect().command("INFO", "replication").as_string().find("state=online") !=
+             std::string_view::npos;
+    };
+    while (!in_step()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    replica_->stop();
+    servers_.front()->connect().command("CLIENT", "KILL", "TYPE", "replica");  // else its socket would take the write
+  }
+  // The first server dies, and who comes from here on is sent to its replica.
+  void fail_over() {
+    servers_.front()->kill();
+    replica_->go_on();
+    replica_->connect().command("REPLICAOF", "NO", "ONE");
+    servers_.front() = std::move(replica_);
+  }
+
+ private:
+  std::string store() const { return folder_ / "store.db"; }
+
+  int work(int worker, const Plan& plan, Record& leave) {
+    const auto tell = [&](What what) { record_.tell(worker, what); };
+    const auto die = [&] {
+      tell(What::dies);
+      ::raise(SIGKILL);
+    };
+    Nodes nodes;
+    for (const auto& each : servers_) nodes.push_back(each->uri());
+    Store database{store()};
+    const std::unique_ptr<Way> way = way_.make(nodes);
+    tell(What::asks);
+    const auto between = [&] {
+      if (plan.dies_between) die();
+    };
+    if (!way->take(Clock::now() + plan.patience, between)) {
+      tell(What::gives_up);
+      return EXIT_SUCCESS;
+    }
+    tell(What::holds);
+    between();
+    tell(What::enters);
+    const int left = database.left();
+    if (plan.dies_inside) die();
+    if (plan.waits_for_leave) leave.await(worker, {What::leaves}, 20 * ttl);
+    if (plan.stops_before_writing) {
+      tell(What::stops);
+      ::raise(SIGSTOP);
+      tell(What::goes_on);
+    }
+    tell(write(database, *way, left - 1) ? What::writes : What::refused);
+    tell(What::leaves);
+    tell(release(*way));
+    return EXIT_SUCCESS;
+  }
+
+  static bool write(Store& database, const Way& way, int left) {
+    if (const auto fence = way.fence()) return database.set_left(left, *fence);
+    database.set_left(left);
+    return true;
+  }
+
+  static What release(Way& way) try {
+    return way.release();
+  } catch (const redlock::Error&) {
+    return What::cannot_release;
+  }
+
+  const WayKind& way_;
+  std::filesystem::path folder_;
+  Record record_;
+  std::vector<std::unique_ptr<Server>> servers_;
+  std::unique_ptr<Server> replica_;
+  std::array<std::unique_ptr<Record>, 3> leaves_;
+  std::array<std::optional<Process>, 3> workers_;
+};
+
+// The accidents. A holds the lock when it happens, B comes after it, C last.
+
+inline constexpr int a = 0, b = 1, c = 2;
+inline constexpr std::chrono::milliseconds limit = 20 * ttl;  // of what surely comes
+
+// B comes after A has died, and is patient for three ttls.
+inline void die(Cell& cell, const Plan& plan) {
+  cell.start(a, plan);
+  cell.record().await(a, {What::dies}, limit);
+  cell.start(b, {});
+  cell.join(a);
+  cell.join(b);
+}
+inline void die_inside(Cell& cell) { die(cell, {.dies_inside = true}); }
+inline void die_between(Cell& cell) { die(cell, {.dies_between = true}); }
+
+// A works until B is inside, or for two and a half ttls. B works until A has left and C has tried.
+inline void outlive(Cell& cell) {
+  cell.start(a, {.waits_for_leave = true});
+  cell.record().await(a, {What::enters}, limit);
+  cell.start(b, {.patience = limit, .waits_for_leave = true});
+  cell.record().await(b, {What::enters}, ttl * 5 / 2);
+  cell.let_leave(a);
+  cell.join(a);
+  cell.record().await(b, {What::enters}, limit);
+  cell.start(c, {.patience = ttl / 4, .waits_for_leave = false});
+  cell.record().await(c, {What::enters, What::gives_up}, limit);
+  cell.let_leave(b);
+  cell.join(b);
+  cell.join(c);
+}
+
+// The server that A has the lock on dies before its replica has heard of it, and the replica takes its place.
+inline void fail_over(Cell& cell) {
+  cell.lag();
+  cell.start(a, {.waits_for_leave = true});
+  cell.record().await(a, {What::enters}, limit);
+  cell.fail_over();
+  cell.start(b, {.patience = ttl, .waits_for_leave = true});
+  cell.record().await(b, {What::enters, What::gives_up}, limit);
+  cell.let_leave(a);
+  cell.join(a);
+  cell.let_leave(b);
+  cell.join(b);
+}
+
+// A stands still before it writes, until B is through or has lost its patience.
+inline void pause(Cell& cell) {
+  cell.start(a, {.stops_before_writing = true});
+  cell.record().await(a, {What::stops}, limit);
+  cell.start(b, {});
+  cell.join(b);
+  cell.let_go_on(a);
+  cell.join(a);
+}
+
+struct Accident {
+  const char* title;
+  const char* about;
+  void (*happen)(Cell&);
+};
+
+inline const std::array<Accident, 5> accidents = {{
+    {"dies inside", "The holder is killed (SIGKILL) in the middle of its work.", die_inside},
+    {"dies while taking it",
+     "The holder is killed after the first command by which it takes the lock. Where that is all of it: before its work.",
+     die_between},
+    {"works too long", "The work takes two and a half ttls, or until somebody else is inside.", outlive},
+    {"failover", "The server dies, and a replica that has not heard of the lock takes its place.", fail_over},
+    {"stands still", "The holder is stopped (SIGSTOP) right before it writes, for longer than its lease.", pause},
+}};
