@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr int items = 100, processes = 4, threads = 8, customers_per_thread = 10;
+constexpr int items = 100, processes = 4, threads = 8, workers = processes * threads, customers_per_worker = 10;
 
 enum class Guard { none, lock, script };
 
@@ -73,9 +73,9 @@ bool sell_by_script(Board& board) {
 void serve_customers(const Place& place, const Way& way, const redlock::Client& client) {
   Board board{place};
   // All of the first customers read before one of them writes, so that what can go wrong does so in each run.
-  std::function<void()> between = [&board] { board.meet("read", processes * threads); };
-  board.meet("start", processes * threads);
-  for (int i = 0; i < customers_per_thread; ++i) {
+  std::function<void()> between = [&board] { board.meet("read", workers); };
+  board.meet("start", workers);
+  for (int i = 0; i < customers_per_worker; ++i) {
     const bool sold = way.guard == Guard::script ? sell_by_script(board)
                       : way.guard == Guard::lock ? sell_by_segment(client, board, way.segments)
                                                  : sell_in_steps(board, segment(0), between);

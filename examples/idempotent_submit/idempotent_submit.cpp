@@ -71,8 +71,7 @@ Process submit(const Place& place, const std::string& file, Take take, Mishap mi
 long long submit_twice(const Place& place, Take take, Mishap mishap) {
   const Folder folder;
   const std::string file = folder.file("shop.db");
-  Database shop(file);
-  shop.run("CREATE TABLE orders (id INTEGER PRIMARY KEY, request INTEGER UNIQUE, item INTEGER)");
+  Database(file).run("CREATE TABLE orders (id INTEGER PRIMARY KEY, request INTEGER UNIQUE, item INTEGER)");
   Board board{place};
   for (const char* each : {"at work", "given up"}) board.set(each, 0);
 
@@ -84,7 +83,7 @@ long long submit_twice(const Place& place, Take take, Mishap mishap) {
   const int answer = second.wait();
   const int late_answer = mishap == Mishap::late ? first.wait() : answer;
 
-  const long long orders = shop.run("SELECT count(*) FROM orders").value();
+  const long long orders = Database(file).run("SELECT count(*) FROM orders").value();
   for (const int each : {answer, late_answer})
     expect(1 <= each && each <= orders, "the client was told of an order that there is not");
   return orders;

@@ -39,6 +39,8 @@ struct Busy : std::runtime_error {
 
 // A connection to a database in SQLite. Of two that write, one waits for the other, unless it has read in the same
 // transaction: then it gets Busy. Closing rolls back.
+//
+// Not to be open over a fork: see "How To Corrupt An SQLite Database File", 2.6 (https://www.sqlite.org/howtocorrupt.html).
 class Database {
  public:
   explicit Database(const std::string& file) {

@@ -3,6 +3,7 @@
 #include <sysexits.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -73,10 +74,12 @@ inline void expect(bool came_out, const std::string& otherwise) {
 inline void run_workers(const Place& place, int processes, int threads,
                         const std::function<void(const redlock::Client&, int)>& work) {
   std::vector<Process> running;
+  running.reserve(static_cast<std::size_t>(processes));
   for (int process = 0; process < processes; ++process) {
     running.emplace_back([&, process] {
       const redlock::Client client{place.uri};
       std::vector<std::future<void>> busy;
+      busy.reserve(static_cast<std::size_t>(threads));
       for (int thread = 0; thread < threads; ++thread)
         busy.push_back(std::async(std::launch::async, work, client, process * threads + thread));
       for (std::future<void>& each : busy) each.get();
@@ -100,22 +103,22 @@ inline int run_example(int count, char** words, const std::function<void(const P
     Board board{place};
     board.set("started", 1);
     board.redis().command("EXPIRE", board.key(), "300");  // a killed run leaves nothing for long
-    int status = EXIT_SUCCESS;
     try {
       show(place);
-    } catch (const redlock::ConnectionError&) {
+    } catch (...) {
+      board.redis().command("DEL", board.key());
       throw;
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "%s\n", error.what());
-      status = EXIT_FAILURE;
     }
     board.redis().command("DEL", board.key());
-    return status;
+    return EXIT_SUCCESS;
   } catch (const redlock::ConnectionError& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return EX_UNAVAILABLE;
-  } catch (const std::exception& error) {
+  } catch (const std::invalid_argument& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return EX_USAGE;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return EXIT_FAILURE;
   }
 }
