@@ -26,6 +26,7 @@ redlock_has() {
     g++ | clang-tidy | clang-format | cmake | make | pkg-config) command -v "$1" >/dev/null ;;
     git | npm | openssl | python3 | spin) command -v "$1" >/dev/null ;;
     clang) command -v clang++ >/dev/null ;;
+    chromium) command -v chromium >/dev/null || command -v chromium-headless-shell >/dev/null ;;
     ninja-build) command -v ninja >/dev/null ;;
     nodejs) command -v node >/dev/null ;;
     redis-server) redlock_has_redis_server ;;

@@ -31,12 +31,16 @@ struct Running {
   Process process;
 };
 
+struct Failed {
+  int status;
+};
+
 std::vector<Result> run_all(const Folder& folder) {
   std::vector<Result> results;
   std::deque<Running> running;
   const auto finish_one = [&] {
     Running& each = running.front();
-    if (each.process.wait() != EXIT_SUCCESS) throw std::runtime_error("a cell failed");
+    if (const int status = each.process.wait(); status != EXIT_SUCCESS) throw Failed{status};
     results.push_back(read_result(each.way, each.accident, each.folder));
     running.pop_front();
     std::fprintf(stderr, ".");
@@ -54,7 +58,7 @@ std::vector<Result> run_all(const Folder& folder) {
   return results;
 }
 
-int run(const Folder& folder, const char* html) {
+int run(const Folder& folder, const char* html) try {
   const std::vector<Result> results = run_all(folder);
   Terminal().print(results);
   if (html == nullptr) return EXIT_SUCCESS;
@@ -63,6 +67,8 @@ int run(const Folder& folder, const char* html) {
   if (file.flush()) return EXIT_SUCCESS;
   std::fprintf(stderr, "cannot write %s\n", html);
   return EX_CANTCREAT;
+} catch (const Failed& failed) {
+  return failed.status;
 }
 
 // The lab is a process of its own, so that the folder goes however it ends.

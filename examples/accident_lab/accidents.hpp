@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "event.hpp"
@@ -17,13 +18,15 @@
 #include "support/process.hpp"
 #include "ways.hpp"
 
-// What a worker does with the lock, beside its work.
+inline constexpr std::chrono::milliseconds limit = 20 * ttl;  // of what surely comes
+
+// What a worker does with the lock, beside its work of a fifth of the ttl.
 struct Plan {
   std::chrono::milliseconds patience = 3 * ttl;
   bool dies_between = false;  // after the first command of taking the lock; where that is all of it, right after it
   bool dies_inside = false;
   bool stops_before_writing = false;
-  bool waits_for_leave = false;  // works until the one that looks on lets it go
+  bool waits_for_leave = false;  // first, until the one that looks on lets it go
 };
 
 // One run of one way in one accident: its servers, its store, its workers, and what they told. Everything here happens
@@ -50,8 +53,19 @@ class Cell {
 
   Record& record() { return record_; }
 
-  // A replica of the first server that is about to take its place, and has not heard of what comes from here on.
+  // All servers of a quorum have it, not just the majority that was awaited: one that dies then leaves a majority.
+  void await_lock_everywhere() {
+    for (const auto& each : servers_) {
+      redlock::Connection redis = each->connect();
+      while (redis.command("EXISTS", lock_name).as_integer() == 0)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+  // A replica of the server that is about to take its place, and has not heard of what comes from here on. The servers of a
+  // quorum have none: a replica that forgets would have a vote for somebody else, as a server that forgets has.
   void lag() {
+    if (servers_.size() > 1) return;
     replica_ = std::make_unique<Server>(folder_);
     replica_->connect().command("REPLICAOF", "127.0.0.1", servers_.front()->port());
     const auto in_step = [this] {
@@ -62,9 +76,10 @@ class Cell {
     replica_->stop();
     servers_.front()->connect().command("CLIENT", "KILL", "TYPE", "replica");  // else its socket would take the write
   }
-  // The first server dies, and who comes from here on is sent to its replica.
+  // The first server dies, and who comes from here on is sent to its replica, if it has one.
   void fail_over() {
     servers_.front()->kill();
+    if (!replica_) return;
     replica_->go_on();
     replica_->connect().command("REPLICAOF", "NO", "ONE");
     servers_.front() = std::move(replica_);
@@ -87,7 +102,7 @@ class Cell {
     const auto between = [&] {
       if (plan.dies_between) die();
     };
-    if (!way->take(Clock::now() + plan.patience, between)) {
+    if (!take(*way, Clock::now() + plan.patience, between)) {
       tell(What::gives_up);
       return EXIT_SUCCESS;
     }
@@ -95,8 +110,9 @@ class Cell {
     between();
     tell(What::enters);
     const int left = database.left();
+    if (plan.waits_for_leave) leave.await(worker, {What::leaves}, limit);
+    std::this_thread::sleep_for(ttl / 5);
     if (plan.dies_inside) die();
-    if (plan.waits_for_leave) leave.await(worker, {What::leaves}, 20 * ttl);
     if (plan.stops_before_writing) {
       tell(What::stops);
       ::raise(SIGSTOP);
@@ -108,15 +124,20 @@ class Cell {
     return EXIT_SUCCESS;
   }
 
+  // Servers that are gone are no success, either.
+  static bool take(Way& way, Clock::time_point until, const std::function<void()>& between) try {
+    return way.take(until, between);
+  } catch (const redlock::Error&) {
+    return false;
+  }
+
   static bool write(Store& database, const Way& way, int left) {
     if (const auto fence = way.fence()) return database.set_left(left, *fence);
     database.set_left(left);
     return true;
   }
 
-  static What release(Way& way) try {
-    return way.release();
-  } catch (const redlock::Error&) {
+  static What release(Way& way) try { return way.release(); } catch (const redlock::Error&) {
     return What::cannot_release;
   }
 
@@ -132,7 +153,6 @@ class Cell {
 // The accidents. A holds the lock when it happens, B comes after it, C last.
 
 inline constexpr int a = 0, b = 1, c = 2;
-inline constexpr std::chrono::milliseconds limit = 20 * ttl;  // of what surely comes
 
 // B comes after A has died, and is patient for three ttls.
 inline void die(Cell& cell, const Plan& plan) {
@@ -166,6 +186,7 @@ inline void fail_over(Cell& cell) {
   cell.lag();
   cell.start(a, {.waits_for_leave = true});
   cell.record().await(a, {What::enters}, limit);
+  cell.await_lock_everywhere();
   cell.fail_over();
   cell.start(b, {.patience = ttl, .waits_for_leave = true});
   cell.record().await(b, {What::enters, What::gives_up}, limit);
@@ -193,10 +214,14 @@ struct Accident {
 
 inline const std::array<Accident, 5> accidents = {{
     {"dies inside", "The holder is killed (SIGKILL) in the middle of its work.", die_inside},
-    {"dies while taking it",
-     "The holder is killed after the first command by which it takes the lock. Where that is all of it: before its work.",
+    {"dies taking it",
+     "The holder is killed after the first command by which it takes the lock. Where that is all of it: before its "
+     "work.",
      die_between},
     {"works too long", "The work takes two and a half ttls, or until somebody else is inside.", outlive},
-    {"failover", "The server dies, and a replica that has not heard of the lock takes its place.", fail_over},
+    {"failover",
+     "The server dies, and a replica that has not heard of the lock takes its place. (Those of a quorum have no "
+     "replicas: one of three is dead.)",
+     fail_over},
     {"stands still", "The holder is stopped (SIGSTOP) right before it writes, for longer than its lease.", pause},
 }};

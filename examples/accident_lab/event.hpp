@@ -22,10 +22,10 @@ enum class What {
   enters,    // the critical section: it reads the number
   stops,     // is made to stand still
   goes_on,
-  writes,   // the number; the store took it
-  refused,  // the store did not take it
-  leaves,   // the critical section
-  deletes,  // the key: its way of releasing removed one
+  writes,          // the number; the store took it
+  refused,         // the store did not take it
+  leaves,          // the critical section
+  deletes,         // the key: its way of releasing removed one
   finds_nothing,   // to release
   cannot_release,  // the server is gone
   dies,

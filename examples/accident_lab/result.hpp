@@ -1,7 +1,11 @@
 #pragma once
 
+#include <sysexits.h>
+
 #include <algorithm>
 #include <cstddef>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
@@ -23,14 +27,16 @@ struct Result {
 };
 
 // Runs in a process of its own and leaves its events in a file.
-inline int run_cell(const WayKind& way, const Accident& accident, const std::filesystem::path& folder) {
+inline int run_cell(const WayKind& way, const Accident& accident, const std::filesystem::path& folder) try {
   Cell cell(way, folder);
   accident.happen(cell);
   const std::vector<Event>& events = cell.record().events();
   std::ofstream file(folder / "events", std::ios::binary);
-  file.write(reinterpret_cast<const char*>(events.data()),
-             static_cast<std::streamsize>(events.size() * sizeof(Event)));
+  file.write(reinterpret_cast<const char*>(events.data()), static_cast<std::streamsize>(events.size() * sizeof(Event)));
   return file.flush() ? EXIT_SUCCESS : EX_IOERR;
+} catch (const NoServer& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return EX_UNAVAILABLE;
 }
 
 inline Result read_result(std::size_t way, std::size_t accident, const std::filesystem::path& folder) {

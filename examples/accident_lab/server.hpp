@@ -31,8 +31,9 @@ class Server {
       port_ = free_port();
       process_.emplace([&] { return run(folder, std::to_string(port_)); });
       if (answers()) return;
+      if (process_->wait() == not_found) break;
     }
-    throw NoServer("redis-server does not start");
+    throw NoServer("redis-server does not start: is it installed?");
   }
 
   redlock::Uri uri() const { return redlock::Uri("redis://127.0.0.1:" + std::to_string(port_)); }
@@ -44,6 +45,8 @@ class Server {
   void go_on() const { process_->signal(SIGCONT); }
 
  private:
+  static constexpr int not_found = 127;
+
   static std::uint16_t free_port() {
     const int file = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
@@ -62,7 +65,7 @@ class Server {
     ::dup2(nowhere, STDOUT_FILENO);
     ::execlp("redis-server", "redis-server", "--bind", "127.0.0.1", "--port", port.c_str(), "--dir", folder.c_str(),
              "--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0", static_cast<char*>(nullptr));
-    return 127;
+    return not_found;
   }
 
   // And is the one that was started.
@@ -75,7 +78,7 @@ class Server {
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
-    process_.reset();
+    process_->signal(SIGKILL);
     return false;
   }
 

@@ -14,19 +14,20 @@
 class Terminal {
  public:
   void print(const std::vector<Result>& results) const {
-    std::printf("\n%-26s", "");
+    std::printf("\n%-25s", "");
     for (const Accident& each : accidents) std::printf(" %-14s", short_title(each).c_str());
     std::printf("\n");
     for (std::size_t way = 0; way < ways.size(); ++way) {
-      std::printf("%-26s", ways[way].title);
+      std::printf("%-25s", ways[way].title);
       for (const Result& each : results) {
         if (each.way == way) std::printf(" %s", coloured(each.verdict).c_str());
       }
       std::printf("\n");
     }
     for (const Result& each : results) print_timeline(each);
-    std::printf("\nA, B, C: workers   - waits   %s inside   %s two inside   . stopped   w writes   r refused   x dies\n",
-                paint("#", blue).c_str(), paint("#", red).c_str());
+    std::printf(
+        "\nA, B, C: workers   - waits   %s inside   %s two inside   . stopped   w writes   r refused   x dies\n",
+        paint("#", blue).c_str(), paint("#", red).c_str());
   }
 
  private:
@@ -48,8 +49,7 @@ class Terminal {
 
   void print_timeline(const Result& result) const {
     const Timeline& timeline = result.timeline;
-    std::printf("\n%s, %s: %s\n", ways[result.way].title, accidents[result.accident].title,
-                words(result.verdict).full);
+    std::printf("\n%s, %s: %s\n", ways[result.way].title, accidents[result.accident].title, words(result.verdict).full);
     const auto column = [&](double time) {
       return static_cast<std::size_t>(time / timeline.length * static_cast<double>(columns - 1));
     };

@@ -81,10 +81,10 @@ struct Words {
 inline Words words(Verdict verdict) {
   switch (verdict) {
     case Verdict::deadlock: return {"deadlock", "deadlock: whoever comes after the dead holder waits for ever"};
-    case Verdict::others_lock_deleted: return {"other's deleted", "someone else's lock deleted"};
+    case Verdict::others_lock_deleted: return {"wrong delete", "someone else's lock deleted"};
     case Verdict::stale_write_accepted: return {"stale write", "stale write accepted: a newer one is overwritten"};
     case Verdict::two_inside: return {"two inside", "two inside at once"};
-    case Verdict::stale_write_refused: return {"refused", "stale write refused by the store"};
+    case Verdict::stale_write_refused: return {"stale refused", "stale write refused by the store"};
     case Verdict::fine: break;
   }
   return {"fine", "fine"};

@@ -152,7 +152,7 @@ class RedlockQuorum final : public Way {
   // The servers have just started, and have nothing to forget; on a busy machine they may be slow.
   explicit RedlockQuorum(const Nodes& nodes)
       : client_(redlock::Quorum(texts(nodes)),
-                {.node_timeout = std::chrono::milliseconds(200), .restart_grace = std::chrono::milliseconds(0)}),
+                {.node_timeout = std::chrono::milliseconds(300), .restart_grace = std::chrono::milliseconds(0)}),
         lock_(client_, lock_name, std::defer_lock, {.ttl = ttl, .fencing = true}) {}
 
   bool take(Clock::time_point limit, const std::function<void()>& /*between*/) override {
@@ -197,10 +197,14 @@ inline const std::array<WayKind, 6> ways = {{
      make_way<SetNxPxDel>},
     {"token + script", "SET lock <token> NX PX 1000\n…\nif GET lock == <token> then DEL lock",
      "Deletes its own lock alone. It still ends while the work goes on.", 1, make_way<TokenAndScript>},
-    {"token + script + watchdog", "SET lock <token> NX PX 1000\nevery 200 ms: if GET lock == <token> then PEXPIRE lock 1000\n…\nif GET lock == <token> then DEL lock",
+    {"token + script + watchdog",
+     "SET lock <token> NX PX 1000\nevery 200 ms: if GET lock == <token> then PEXPIRE lock 1000\n…\nif GET lock == "
+     "<token> then DEL lock",
      "Lasts for as long as the work, unless the process stands still, or the server forgets.", 1,
      make_way<TokenScriptAndWatchdog>},
-    {"redlock: quorum + fencing", "redlock::Client client{{\"redis://a\", \"redis://b\", \"redis://c\"}};\nredlock::Lock lock{client, \"lock\", {.ttl = 1s, .fencing = true}};\n…\nUPDATE item SET … WHERE fence <= :fence",
+    {"redlock: quorum + fencing",
+     "redlock::Client client{{\"redis://a\", \"redis://b\", \"redis://c\"}};\nredlock::Lock lock{client, \"lock\", "
+     "{.ttl = 1s, .fencing = true}};\n…\nUPDATE item SET … WHERE fence <= :fence",
      "A majority of independent servers keeps it; the store refuses whoever holds an older token.", 3,
      make_way<RedlockQuorum>},
 }};

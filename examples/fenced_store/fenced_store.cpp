@@ -11,7 +11,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <filesystem>
 #include <iostream>
 #include <random>
 #include <redlock/redlock.hpp>
@@ -19,6 +18,7 @@
 #include <utility>
 
 #include "store.hpp"
+#include "support/folder.hpp"
 #include "support/process.hpp"
 
 using namespace std::chrono_literals;
@@ -58,9 +58,9 @@ int sold_by(Process process) {
 }
 
 // True: the store says what was sold.
-bool run(const std::string& redis, const std::filesystem::path& folder, bool fenced) {
+bool run(const std::string& redis, const Folder& folder, bool fenced) {
   const std::string number = std::to_string(std::random_device()());
-  const Shop shop{redis, folder / (fenced ? "fenced.db" : "plain.db"), "redlock-store:" + number, fenced};
+  const Shop shop{redis, folder.file(fenced ? "fenced.db" : "plain.db"), "redlock-store:" + number, fenced};
   Store(shop.file).create(stock);
 
   Process first = start(shop, true);
@@ -86,14 +86,11 @@ int main(int count, char** words) {
     return EX_USAGE;
   }
   try {
-    std::string pattern = (std::filesystem::temp_directory_path() / "redlock.XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no folder for the store");
-    const std::filesystem::path folder = pattern;
+    const Folder folder;
     const char* given = count == 2 ? words[1] : std::getenv("REDIS_URL");
     const std::string redis = given != nullptr ? given : "redis://127.0.0.1";
     const bool plain = run(redis, folder, false);
     const bool fenced = run(redis, folder, true);
-    std::filesystem::remove_all(folder);
     return !plain && fenced ? EXIT_SUCCESS : EXIT_FAILURE;
   } catch (const std::exception& error) {
     std::cerr << error.what() << '\n';

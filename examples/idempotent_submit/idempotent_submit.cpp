@@ -14,6 +14,7 @@
 #include <string>
 
 #include "support/database.hpp"
+#include "support/folder.hpp"
 #include "support/practice.hpp"
 
 namespace {

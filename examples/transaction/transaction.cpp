@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "support/database.hpp"
+#include "support/folder.hpp"
 #include "support/practice.hpp"
 
 using namespace std::chrono_literals;
