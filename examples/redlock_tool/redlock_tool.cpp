@@ -134,7 +134,7 @@ std::string describe(const std::optional<redlock::Holder>& holder) {
 }
 
 int status(const Options& options) {
-  redlock::Client client = connect(options);
+  const redlock::Client client = connect(options);
   int found = EXIT_SUCCESS;
   for (const std::string& name : options.names) {
     const std::optional<redlock::Holder> holder = client.holder(name);
@@ -145,7 +145,7 @@ int status(const Options& options) {
 }
 
 int force_unlock(const Options& options) {
-  redlock::Client client = connect(options);
+  const redlock::Client client = connect(options);
   int found = EXIT_SUCCESS;
   for (const std::string& name : options.names) {
     if (!client.force_unlock(name)) found = options.conflict_status;

@@ -55,7 +55,7 @@ class Client {
   // Who holds `name` at this moment; nullopt: nobody. A name that is kept taken has a holder, too: "released:…" within
   // hold_at_least, "next:…" for the next in line of a fair lock. One round trip. Throws ConnectionError, ServerError.
   template <StringLike S>
-  std::optional<Holder> holder(const S& name) {
+  std::optional<Holder> holder(const S& name) const {
     return look(detail::checked_name(detail::view(name)));
   }
 
@@ -63,7 +63,7 @@ class Client {
   // quorum. False: it was free. Two round trips: it deletes what it saw, never a lock taken in between; but of a SharedMutex
   // or a Semaphore whatever is held. Throws ConnectionError, ServerError.
   template <StringLike S>
-  bool force_unlock(const S& name) {
+  bool force_unlock(const S& name) const {
     return take_away(detail::checked_name(detail::view(name)));
   }
 
@@ -87,7 +87,7 @@ class Client {
     return std::make_shared<detail::Handle>(nodes, std::move(options));
   }
 
-  detail::Answer persist(const detail::Request& request, std::string_view operation) {
+  detail::Answer persist(const detail::Request& request, std::string_view operation) const {
     detail::State& state = handle_->state();
     detail::Answer answer = detail::persist(state.store(), state.clock(), request, detail::never, state.retry_for());
     if (answer.kind == detail::Answer::Kind::failed) {
@@ -97,13 +97,13 @@ class Client {
     return answer;
   }
 
-  std::optional<Holder> look(std::string_view name) {
+  std::optional<Holder> look(std::string_view name) const {
     detail::Answer answer = persist({.verb = detail::Verb::look, .name = name}, "holder");
     if (answer.kind == detail::Answer::Kind::no) return std::nullopt;
     return Holder{std::move(answer.holder), answer.holder_ttl};
   }
 
-  bool take_away(std::string_view name) {
+  bool take_away(std::string_view name) const {
     bool freed = false;
     for (std::size_t i = 0; i < Quorum::most_nodes; ++i) {
       const detail::Answer seen = persist({.verb = detail::Verb::look, .name = name}, "force_unlock");
