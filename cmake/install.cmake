@@ -9,7 +9,8 @@ install(EXPORT redlockTargets NAMESPACE redlock:: DESTINATION ${package_dir})
 install(FILES ${tls_header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/redlock)
 
 if(TARGET redlock_tool)
-  install(TARGETS redlock_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  # Where it was built: the headers are installed without building anything.
+  install(TARGETS redlock_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL)
 endif()
 
 configure_package_config_file(cmake/redlockConfig.cmake.in redlockConfig.cmake INSTALL_DESTINATION ${package_dir})

@@ -8,8 +8,10 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "event.hpp"
@@ -52,6 +54,11 @@ class Cell {
   }
 
   Record& record() { return record_; }
+
+  // What surely comes: without it the accident did not happen, and there is no verdict.
+  void expect(int worker, std::vector<What> whats) {
+    if (record_.await(worker, std::move(whats), limit) == nullptr) throw std::runtime_error("a worker tells nothing");
+  }
 
   // All servers of a quorum have it, not just the majority that was awaited: one that dies then leaves a majority.
   void await_lock_everywhere() {
@@ -157,7 +164,7 @@ inline constexpr int a = 0, b = 1, c = 2;
 // B comes after A has died, and is patient for three ttls.
 inline void die(Cell& cell, const Plan& plan) {
   cell.start(a, plan);
-  cell.record().await(a, {What::dies}, limit);
+  cell.expect(a, {What::dies});
   cell.start(b, {});
   cell.join(a);
   cell.join(b);
@@ -168,14 +175,14 @@ inline void die_between(Cell& cell) { die(cell, {.dies_between = true}); }
 // A works until B is inside, or for two and a half ttls. B works until A has left and C has tried.
 inline void outlive(Cell& cell) {
   cell.start(a, {.waits_for_leave = true});
-  cell.record().await(a, {What::enters}, limit);
+  cell.expect(a, {What::enters});
   cell.start(b, {.patience = limit, .waits_for_leave = true});
   cell.record().await(b, {What::enters}, ttl * 5 / 2);
   cell.let_leave(a);
   cell.join(a);
-  cell.record().await(b, {What::enters}, limit);
+  cell.expect(b, {What::enters});
   cell.start(c, {.patience = ttl / 4, .waits_for_leave = false});
-  cell.record().await(c, {What::enters, What::gives_up}, limit);
+  cell.expect(c, {What::enters, What::gives_up});
   cell.let_leave(b);
   cell.join(b);
   cell.join(c);
@@ -185,11 +192,11 @@ inline void outlive(Cell& cell) {
 inline void fail_over(Cell& cell) {
   cell.lag();
   cell.start(a, {.waits_for_leave = true});
-  cell.record().await(a, {What::enters}, limit);
+  cell.expect(a, {What::enters});
   cell.await_lock_everywhere();
   cell.fail_over();
   cell.start(b, {.patience = ttl, .waits_for_leave = true});
-  cell.record().await(b, {What::enters, What::gives_up}, limit);
+  cell.expect(b, {What::enters, What::gives_up});
   cell.let_leave(a);
   cell.join(a);
   cell.let_leave(b);
@@ -199,7 +206,7 @@ inline void fail_over(Cell& cell) {
 // A stands still before it writes, until B is through or has lost its patience.
 inline void pause(Cell& cell) {
   cell.start(a, {.stops_before_writing = true});
-  cell.record().await(a, {What::stops}, limit);
+  cell.expect(a, {What::stops});
   cell.start(b, {});
   cell.join(b);
   cell.let_go_on(a);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -41,7 +42,7 @@ struct Event {
 class Record {
  public:
   Record() {
-    if (::pipe(ends_.data()) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
+    if (::pipe2(ends_.data(), O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
   }
   Record(const Record&) = delete;
   Record& operator=(const Record&) = delete;

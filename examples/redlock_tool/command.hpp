@@ -15,7 +15,8 @@
 
 extern char** environ;
 
-// The command: a process, and a process group of its own. It dies with us, whatever kills us. Where we are in the
+// The command: a process, and a process group of its own. It dies with us, whatever kills us, unless it has
+// changed its user: the kernel forgets PR_SET_PDEATHSIG then. Where we are in the
 // foreground of the terminal that we read from, the command is instead, so that it can read, and gets what is typed.
 //
 // Thread safety: one thread.

@@ -20,7 +20,7 @@ struct BootClock {
 };
 
 // What to do with the command where its lock goes: it is asked to end when the lock is lost, or so late that it can
-// hardly be renewed any more; it is killed before anybody else can have the lock. Knows times, no processes.
+// hardly be renewed any more; it is killed before anybody can have it by its expiry. Knows times, no processes.
 class LastMoments {
  public:
   using Time = BootClock::time_point;

@@ -80,7 +80,8 @@ void add_options(CLI::App& app, Words& words) {
   app.add_option("-E,--conflict-exit-code", options.conflict_status, "exit status where another holds the lock (1)")
       ->type_name("N")
       ->check(CLI::Range(0, 255).description(""));
-  auto* shared = app.add_flag("-s,--shared", words.shared, "share it with others who do");
+  auto* shared = app.add_flag("-s,--shared", words.shared,
+                              "share it with others who do; a lock of another kind on that name is an error");
   auto* permits =
       app.add_option("-N,--permits", options.permits, "let so many hold it at once")->type_name("N")->excludes(shared);
   permits->check(CLI::Range(1, 1'000'000).description(""));
@@ -91,7 +92,7 @@ void add_options(CLI::App& app, Words& words) {
   app.add_option("--replicas", options.replicas, "wait until so many replicas have it")->type_name("N");
   app.add_flag("--no-fence", words.no_fence, "do without REDLOCK_FENCE, and its counter in Redis");
   app.add_option("--on-lost", words.on_lost,
-                 "kill: the command gets SIGTERM, and SIGKILL before anybody else can have the lock; ignore (kill)")
+                 "kill: the command gets SIGTERM, and SIGKILL before the lease would have run out; ignore (kill)")
       ->type_name("kill|ignore")
       ->check(CLI::IsMember({"kill", "ignore"}).description(""));
   app.add_option("--url", options.urls, "of Redis; repeat it for a quorum ($REDIS_URL, which others do not see in ps)")

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <exception>
 #include <functional>
+#include <stdexcept>
 #include <system_error>
 #include <utility>
 
@@ -51,12 +52,21 @@ class Process {
     siginfo_t state{};
     return ::waitid(P_PID, static_cast<id_t>(id_), &state, WEXITED | WNOHANG | WNOWAIT) == 0 && state.si_pid == 0;
   }
-  // Returns when it stands still (SIGSTOP).
-  void wait_until_stopped() const { ::waitpid(id_, nullptr, WUNTRACED); }
+  // Returns when it stands still (SIGSTOP); throws where it ends instead.
+  void wait_until_stopped() const {
+    siginfo_t state{};
+    while (::waitid(P_PID, static_cast<id_t>(id_), &state, WSTOPPED | WEXITED | WNOWAIT) != 0) {
+      if (errno != EINTR) throw std::system_error(errno, std::generic_category(), "waitid");
+    }
+    if (state.si_code != CLD_STOPPED) throw std::runtime_error("a process that was to be stopped has ended");
+  }
   // Its exit status, or 128 + n if signal n ended it.
   int wait() {
     int status = 0;
-    ::waitpid(std::exchange(id_, -1), &status, 0);
+    const pid_t id = std::exchange(id_, -1);
+    while (::waitpid(id, &status, 0) < 0) {
+      if (errno != EINTR) return EX_OSERR;  // also a destructor waits
+    }
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
 
