@@ -64,8 +64,7 @@ class Cell {
   void await_lock_everywhere() {
     for (const auto& each : servers_) {
       redlock::Connection redis = each->connect();
-      while (redis.command("EXISTS", lock_name).as_integer() == 0)
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      await([&] { return redis.command("EXISTS", lock_name).as_integer() == 1; });
     }
   }
 
@@ -79,7 +78,7 @@ class Cell {
       return servers_.front()->connect().command("INFO", "replication").as_string().find("state=online") !=
              std::string_view::npos;
     };
-    while (!in_step()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    await(in_step);
     replica_->stop();
     servers_.front()->connect().command("CLIENT", "KILL", "TYPE", "replica");  // else its socket would take the write
   }
@@ -93,6 +92,13 @@ class Cell {
   }
 
  private:
+  static void await(const std::function<bool()>& condition) {
+    for (const auto end = Clock::now() + limit; !condition();) {
+      if (Clock::now() > end) throw std::runtime_error("the servers are not as they should be");
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
   std::string store() const { return folder_ / "store.db"; }
 
   int work(int worker, const Plan& plan, Record& leave) {

@@ -12,13 +12,13 @@
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
-#include <random>
 #include <redlock/redlock.hpp>
 #include <string>
 #include <utility>
 
 #include "store.hpp"
 #include "support/folder.hpp"
+#include "support/practice.hpp"
 #include "support/process.hpp"
 
 using namespace std::chrono_literals;
@@ -28,7 +28,8 @@ namespace {
 constexpr int stock = 10;
 
 struct Shop {
-  std::string redis, file, lock;
+  redlock::Uri redis;
+  std::string file, lock;
   bool fenced;
 };
 
@@ -58,9 +59,8 @@ int sold_by(Process process) {
 }
 
 // True: the store says what was sold.
-bool run(const std::string& redis, const Folder& folder, bool fenced) {
-  const std::string number = std::to_string(std::random_device()());
-  const Shop shop{redis, folder.file(fenced ? "fenced.db" : "plain.db"), "redlock-store:" + number, fenced};
+bool run(const Place& place, const Folder& folder, bool fenced) {
+  const Shop shop{place.uri, folder.file(fenced ? "fenced.db" : "plain.db"), place.name + ":lock", fenced};
   Store(shop.file).create(stock);
 
   Process first = start(shop, true);
@@ -74,26 +74,17 @@ bool run(const std::string& redis, const Folder& folder, bool fenced) {
   std::cout << (fenced ? "with a fencing token:    " : "without a fencing token: ") << sold << " sold, "
             << 1 - first_sold << " stale write refused; " << left << " of " << stock << " left"
             << (left == stock - sold ? "\n" : ": a sale is lost\n");
-  redlock::Connection(redis).command("DEL", "{" + shop.lock + "}:fence");
+  redlock::Connection(place.uri).command("DEL", "{" + shop.lock + "}:fence");
   return left == stock - sold;
+}
+
+void show(const Place& place) {
+  const Folder folder;
+  const bool plain = run(place, folder, false), fenced = run(place, folder, true);
+  expect(!plain, "nothing was lost without a token: this example shows nothing");
+  expect(fenced, "a sale was lost in spite of the token");
 }
 
 }  // namespace
 
-int main(int count, char** words) {
-  if (count > 2) {
-    std::cerr << "usage: fenced_store [REDIS_URL]   default: $REDIS_URL, else redis://127.0.0.1\n";
-    return EX_USAGE;
-  }
-  try {
-    const Folder folder;
-    const char* given = count == 2 ? words[1] : std::getenv("REDIS_URL");
-    const std::string redis = given != nullptr ? given : "redis://127.0.0.1";
-    const bool plain = run(redis, folder, false);
-    const bool fenced = run(redis, folder, true);
-    return !plain && fenced ? EXIT_SUCCESS : EXIT_FAILURE;
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << '\n';
-    return EX_UNAVAILABLE;
-  }
-}
+int main(int count, char** words) { return run_example(count, words, show); }

@@ -1,29 +1,27 @@
 // What a service tells Prometheus of its locks. Makes some of everything happen, and prints what /metrics would answer.
 //
 //   metrics [REDIS_URL]
-#include <sysexits.h>
-
 #include <chrono>
-#include <cstdlib>
 #include <iostream>
-#include <random>
 #include <redlock/redlock.hpp>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "prometheus.hpp"
+#include "support/practice.hpp"
 
 using namespace std::chrono_literals;
 
 namespace {
 
 // Eight threads of this process and one other client take turns; one wait is too short; one lock is taken away.
-void work(redlock::Client& client, const std::string& uri, const std::string& name) {
-  redlock::Client other{uri};
+void work(redlock::Client& client, const Place& place) {
+  const std::string name = place.name + ":lock";
+  redlock::Client other{place.uri};
   {
     const redlock::Lock elsewhere{other, name, {.ttl = 10s}};
-    const redlock::Lock in_vain{client, name, 20ms};
+    const redlock::Lock in_vain{client, name, 500ms};
   }
   std::vector<std::jthread> threads;
   for (int i = 0; i < 8; ++i) {
@@ -40,18 +38,12 @@ void work(redlock::Client& client, const std::string& uri, const std::string& na
   lost.unlock();
 }
 
+void show(const Place& place) {
+  redlock::Client client{place.uri};
+  work(client, place);
+  std::cout << PrometheusText(client.stats()).text();
+}
+
 }  // namespace
 
-int main(int count, char** words) {
-  try {
-    const char* given = count == 2 ? words[1] : std::getenv("REDIS_URL");
-    const std::string uri = given != nullptr ? given : "redis://127.0.0.1";
-    redlock::Client client{uri};
-    work(client, uri, "redlock-metrics:" + std::to_string(std::random_device()()));
-    std::cout << PrometheusText(client.stats()).text();
-    return EXIT_SUCCESS;
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << '\n';
-    return EX_UNAVAILABLE;
-  }
-}
+int main(int count, char** words) { return run_example(count, words, show); }

@@ -17,7 +17,7 @@ class PrometheusText {
     counter("acquired", "locks taken", stats.acquired);
     counter("contended", "attempts that found the lock held by another", stats.contended);
     counter("timed_out", "waits that ended while another held the lock", stats.timed_out);
-    counter("released", "unlocks that Redis confirmed", stats.released);
+    counter("released", "unlocks that Redis confirmed, or that passed the lock on", stats.released);
     counter("unconfirmed", "unlocks without an answer", stats.unconfirmed);
     counter("lost", "leases that ended without an unlock", stats.lost);
     counter("renewed", "renewals that Redis confirmed", stats.renewed);
@@ -27,6 +27,8 @@ class PrometheusText {
     begin("attempts_of_waiters_total", "counter", "by what woke the waiter");
     out_ << "redlock_attempts_of_waiters_total{cause=\"told\"} " << stats.woken << '\n'
          << "redlock_attempts_of_waiters_total{cause=\"timer\"} " << stats.polled << '\n';
+    begin("polling", "gauge", "1: the server tells waiters nothing, so that they poll");
+    out_ << "redlock_polling " << (stats.wakeups == redlock::Wakeups::polling ? 1 : 0) << '\n';
     failures(stats);
     histogram("wait_seconds", "how long locks were waited for", stats.waited);
     histogram("hold_seconds", "how long locks were held", stats.held);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -15,14 +14,15 @@
 
 extern char** environ;
 
-// The command: a process, and a process group of its own. It dies with us, whatever kills us, unless it has
-// changed its user: the kernel forgets PR_SET_PDEATHSIG then. Where we are in the
-// foreground of the terminal that we read from, the command is instead, so that it can read, and gets what is typed.
+// The command: a process, and a process group of its own. It dies with us, whatever kills us, unless it has changed its
+// user: the kernel forgets PR_SET_PDEATHSIG then. Where we are in the foreground of the terminal that we read from, the
+// command is instead, so that it can read, and gets what is typed.
 //
 // Thread safety: one thread.
 class Command {
  public:
-  // `variables`: NAME=VALUE, of the lock; beside them it has our environment. Ends with 127 or 126, as a shell, where it cannot be run.
+  // `variables`: NAME=VALUE, of the lock; beside them it has our environment. Ends with 127 or 126, as a shell, where it
+  // cannot be run.
   Command(const std::vector<std::string>& words, const std::vector<std::string>& variables, const sigset_t& signals)
       : foreground_(is_foreground()) {
     std::vector<const char*> arguments, environment;
@@ -61,14 +61,13 @@ class Command {
     return ::waitid(P_PID, static_cast<id_t>(id_), &state, WEXITED | WNOHANG | WNOWAIT) == 0 && state.si_pid == id_;
   }
 
-  // Stopped from the terminal (Ctrl-Z) we stop, too, and the shell has the terminal. True: it was.
-  bool stop_with_it() const {
+  // Stopped from the terminal (Ctrl-Z) we stop, too, and the shell has the terminal.
+  void stop_with_it() const {
     siginfo_t state{};
-    if (::waitid(P_PID, static_cast<id_t>(id_), &state, WSTOPPED | WNOHANG) != 0 || state.si_pid != id_) return false;
-    if (!foreground_ || ::tcgetpgrp(STDIN_FILENO) != id_) return false;
+    if (::waitid(P_PID, static_cast<id_t>(id_), &state, WSTOPPED | WNOHANG) != 0 || state.si_pid != id_) return;
+    if (!foreground_ || ::tcgetpgrp(STDIN_FILENO) != id_) return;
     take_terminal();
     ::raise(SIGSTOP);
-    return true;
   }
 
   void go_on() {

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <ctime>
 
-// Counts while the machine is suspended, as leases do.
+// Counts while the machine is suspended, as leases do, and as no clock of the standard does.
 struct BootClock {
   using duration = std::chrono::nanoseconds;
   using rep = duration::rep;

@@ -102,7 +102,7 @@ void add_options(CLI::App& app, Words& words) {
   app.add_option("--cert", options.certificate, "with rediss: our certificate")->type_name("FILE");
   app.add_option("--key", options.key, "with rediss: its key")->type_name("FILE");
   app.add_flag("--verbose", options.verbose, "say what happens");
-  auto* status = app.add_flag("--status", words.status, "say who holds it");
+  auto* status = app.add_flag("--status", words.status, "say who holds it")->excludes(shell);
   app.add_flag("--force-unlock", words.force_unlock, "take it from whoever holds it")
       ->excludes(status)
       ->excludes(shell);

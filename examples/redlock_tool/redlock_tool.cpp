@@ -44,7 +44,8 @@ std::string joined(const std::vector<std::string>& names, const char* between) {
 redlock::Client connect(const Options& options) {
   redlock::ClientOptions how;
 #ifdef REDLOCK_TOOL_TLS
-  if (options.urls.front().starts_with("rediss"))
+  const auto is_tls = [](const std::string& url) { return url.starts_with("rediss"); };
+  if (std::any_of(options.urls.begin(), options.urls.end(), is_tls))
     how.transport = redlock::tls({.ca = options.ca, .certificate = options.certificate, .key = options.key});
 #endif
   if (options.urls.size() > 1) return redlock::Client(redlock::Quorum(options.urls), how);

@@ -22,15 +22,19 @@ struct Taken {
   std::function<redlock::UnlockResult()> unlock;
 };
 
+inline redlock::LockOptions lock_options(const Options& options) {
+  return {.ttl = options.ttl,
+          .fencing = options.fencing,
+          .fair = options.fair,
+          .hold_at_least = options.hold_at_least,
+          .replicas = options.replicas};
+}
+
 // The three return nullopt where somebody else holds it, or they were stopped.
 inline std::optional<Taken> take_exclusively(const redlock::Client& client, const Options& options,
                                              std::chrono::nanoseconds wait, const std::stop_token& stop) {
-  const redlock::LockOptions how{.ttl = options.ttl,
-                                 .fencing = options.fencing,
-                                 .fair = options.fair,
-                                 .hold_at_least = options.hold_at_least,
-                                 .replicas = options.replicas};
-  auto lock = std::make_shared<redlock::Lock>(client, redlock::Names(options.names), std::defer_lock, how);
+  auto lock =
+      std::make_shared<redlock::Lock>(client, redlock::Names(options.names), std::defer_lock, lock_options(options));
   if (!lock->try_lock_for(wait, stop)) return std::nullopt;
   Taken taken{.token = std::string(lock->token().text()),
               .lost = lock->lost_token(),
@@ -42,9 +46,7 @@ inline std::optional<Taken> take_exclusively(const redlock::Client& client, cons
 
 inline std::optional<Taken> take_shared(const redlock::Client& client, const Options& options,
                                         std::chrono::nanoseconds wait, const std::stop_token& stop) {
-  const redlock::LockOptions how{
-      .ttl = options.ttl, .hold_at_least = options.hold_at_least, .replicas = options.replicas};
-  auto mutex = std::make_shared<redlock::SharedMutex>(client, options.names.front(), how);
+  auto mutex = std::make_shared<redlock::SharedMutex>(client, options.names.front(), lock_options(options));
   if (!mutex->try_lock_shared_for(wait, stop)) return std::nullopt;
   return Taken{.token = std::string(mutex->token().text()),
                .lost = mutex->lost_token(),
@@ -54,9 +56,7 @@ inline std::optional<Taken> take_shared(const redlock::Client& client, const Opt
 
 inline std::optional<Taken> take_permit(const redlock::Client& client, const Options& options,
                                         std::chrono::nanoseconds wait, const std::stop_token& stop) {
-  const redlock::LockOptions how{
-      .ttl = options.ttl, .hold_at_least = options.hold_at_least, .replicas = options.replicas};
-  redlock::Semaphore semaphore{client, options.names.front(), options.permits, how};
+  redlock::Semaphore semaphore{client, options.names.front(), options.permits, lock_options(options)};
   std::optional<redlock::Permit> granted = semaphore.try_acquire_for(wait, stop);
   if (!granted) return std::nullopt;
   auto permit = std::make_shared<redlock::Permit>(*std::move(granted));

@@ -37,10 +37,13 @@ class Database {
     const std::unique_ptr<sqlite3_stmt, Close> statement(prepared);
     int position = 0;
     (check(sqlite3_bind_int64(prepared, ++position, numbers)), ...);
-    const int result = sqlite3_step(prepared);
-    if (result == SQLITE_ROW) return sqlite3_column_int64(prepared, 0);
+    std::optional<long long> first;
+    int result = sqlite3_step(prepared);
+    for (; result == SQLITE_ROW; result = sqlite3_step(prepared)) {
+      if (!first) first = sqlite3_column_int64(prepared, 0);
+    }
     if (result != SQLITE_DONE) check(result);
-    return std::nullopt;
+    return first;
   }
 
  private:

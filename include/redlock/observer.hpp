@@ -54,20 +54,21 @@ struct Stats {
   std::uint64_t acquired = 0;     // locks taken
   std::uint64_t contended = 0;    // attempts that found the lock held by another
   std::uint64_t timed_out = 0;    // waits that ended while another held the lock
-  std::uint64_t released = 0;     // unlocks that Redis confirmed
+  std::uint64_t released = 0;     // unlocks that Redis confirmed, or that passed the lock on
   std::uint64_t unconfirmed = 0;  // unlocks without an answer
   std::uint64_t lost = 0;         // leases that ended without an unlock
   std::uint64_t renewed = 0;      // renewals that Redis confirmed
-  std::uint64_t failed = 0;       // commands without an answer, or with an error for one
-  std::uint64_t passed = 0;       // unlocks that passed the lock on inside of this process
-  std::uint64_t chased = 0;       // what is taken back in the background: commands without an answer, places in a queue
-  std::uint64_t woken = 0;        // attempts of a waiter that was told of a change, by the server or in this process
-  std::uint64_t polled = 0;       // attempts of a waiter whose timer ran out
-  std::uint64_t connected = 0;    // connections made, of all kinds; those that break are made again
+  std::uint64_t failed = 0;  // commands without an answer, or with an error for one: each attempt at a lock, else each
+                             // operation; of a quorum what its nodes did and what came of it
+  std::uint64_t passed = 0;  // unlocks that passed the lock on inside of this process
+  std::uint64_t chased = 0;  // what is taken back in the background: commands without an answer, places in a queue
+  std::uint64_t woken = 0;   // attempts of a waiter that was told to look, by the server or in this process
+  std::uint64_t polled = 0;  // attempts of a waiter whose timer ran out
+  std::uint64_t connected = 0;                      // connections made, of all kinds; those that break are made again
   std::array<std::uint64_t, errc_end> failed_by{};  // `failed`, by errc
 
   Histogram waited;  // how long, for each lock taken
-  Histogram held;    // how long, from there to its unlock, or to the unlock that found it lost
+  Histogram held;    // how long, from there to its unlock or release(), or to what found it lost
 
   Wakeups wakeups = Wakeups::unused;
 };

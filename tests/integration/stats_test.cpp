@@ -49,6 +49,25 @@ TEST_F(StatsTest, TellHowLongLocksWereWaitedForAndHeld) {
   EXPECT_EQ(stats.waited.total(), 3U);
   EXPECT_EQ(held.unlock(), UnlockResult::lost);
   EXPECT_EQ(other.stats().held.total(), 1U) << "also one that was lost";
+
+  Lock detached{client, "name"};
+  detached.release();
+  EXPECT_EQ(client.stats().held.total(), 4U) << "for its object it is over";
+  client.force_unlock("name");
+  Lock again{client, "name", {.ttl = 50ms, .watchdog = false}};
+  EXPECT_TRUE(eventually([&] { return !again; }));
+  again.lock();
+  EXPECT_EQ(client.stats().held.total(), 5U) << "a lost one that is locked once more";
+}
+
+TEST_F(StatsTest, CountRenewalsWhoeverAskedForThem) {
+  Lock lock{client, "name", {.watchdog = false}};
+  EXPECT_TRUE(lock.renew());
+  EXPECT_TRUE(lock.renew());
+  EXPECT_EQ(client.stats().renewed, 2U);
+  server.command({"DEL", "name"});
+  EXPECT_FALSE(lock.renew());
+  EXPECT_EQ(client.stats().renewed, 2U);
 }
 
 TEST_F(StatsTest, CountAWaitThatEndsWithoutTheLockOnce) {

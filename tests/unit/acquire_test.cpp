@@ -98,6 +98,8 @@ TEST_F(AcquirerTest, a_wait_ends_exactly_at_its_end) {
   EXPECT_GE(times.back(), 1s - 2ms) << "a last look shortly before";
   EXPECT_EQ(counters.contended.value(), times.size());
   EXPECT_EQ(counters.snapshot().failed, 0U);
+  EXPECT_EQ(counters.polled.value(), times.size() - 2) << "no timer ran for the first two";
+  EXPECT_EQ(counters.woken.value(), 0U);
 }
 
 TEST_F(AcquirerTest, the_first_attempt_asks_for_less_than_the_others) {

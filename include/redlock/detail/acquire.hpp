@@ -40,6 +40,7 @@ struct Acquirer {
     // Those who wait for replicas do so for a third of the ttl, and want to hear how many there were.
     const auto for_replicas = wanted.replicas > 0 ? wanted.ttl / 2 : std::chrono::milliseconds(0);
     Acquisition acquisition(patience, store.patience() + for_replicas, clock.now());
+    bool paused = false;  // since the last attempt, as the one that makes them
     for (;;) {
       const TimePoint now = clock.now();
       const Turnstile::Role role = place.look(acquisition, now);
@@ -63,9 +64,11 @@ struct Acquirer {
         continue;
       }
       if (next == Acquisition::Next::pause) {
+        paused = paused || role == Turnstile::Role::head;
         if (place.wait(clock, pause, stop)) return std::nullopt;
         continue;
       }
+      count_cause(acquisition.pace(), std::exchange(paused, false));
       Failure failure;
       if (const auto grant = attempt(wanted, acquisition, stop, place, failure)) return grant;
       const bool stopped = is_stopped(stop);
@@ -75,15 +78,17 @@ struct Acquirer {
   }
 
  private:
+  void count_cause(const Pace& pace, bool paused) noexcept {
+    if (pace.rung) {
+      counters.woken.add();
+    } else if (paused && pace.last == Pace::Last::held) {
+      counters.polled.add();
+    }
+  }
+
   std::optional<Grant> attempt(const Wanted& wanted, Acquisition& acquisition, int stop, Turnstile::Place& place,
                                Failure& failure) {
     const TimePoint now = clock.now();
-    const Pace& pace = acquisition.pace();
-    if (pace.rung) {
-      counters.woken.add();
-    } else if (pace.last == Pace::Last::held) {
-      counters.polled.add();
-    }
     // A token that may still be on its way is never used again: each attempt has its own, so that taking back the one
     // cannot hit the other.
     const OwnerToken token = tokens.next(now);

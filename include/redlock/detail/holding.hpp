@@ -136,7 +136,9 @@ inline bool Holding::acquire(Patience patience, const std::stop_token& stop) {
   if (is_ours()) {  // lost, and not yet unlocked: the new tenure does not wait for what is told of the old one
     home_->unwatch(*lease_);
     home_->lost(lease_, LeaseLost::Reason::expired);
-    home_->turnstile().release(*lease_, false, home_->clock().now());
+    const TimePoint now = home_->clock().now();
+    home_->counters().held.add(now - begun_);
+    home_->turnstile().release(*lease_, false, now);
     exclusive_ = false;
   }
   tenure_ = Tenure::idle;
@@ -168,7 +170,10 @@ inline bool Holding::adopt(const OwnerToken& token) {
   const Lease::Terms& terms = lease_->terms;
   const Request request = terms.wanted().request(Verb::renew, token.text());
   const Answer answer = persist(home_->store(), home_->clock(), request, never, home_->retry_for());
-  if (answer.kind == Answer::Kind::failed) answer.failure.raise("adopt", name());
+  if (answer.kind == Answer::Kind::failed) {
+    home_->counters().fail(answer.failure.code);
+    answer.failure.raise("adopt", name());
+  }
   const TimePoint until = valid_until(answer.sent, terms.ttl);
   if (answer.kind == Answer::Kind::no || home_->clock().now() >= until) return false;
   Turnstile::Place beside;
@@ -215,6 +220,7 @@ inline bool Holding::renew_by(Verb verb, const char* operation) {
   const TimePoint now = home_->clock().now();
   if (answer.kind == Answer::Kind::no) home_->lost(lease_, LeaseLost::Reason::taken);
   if (answer.kind != Answer::Kind::failed) {
+    if (answer.kind == Answer::Kind::yes) home_->counters().renewed.add();
     return answer.kind == Answer::Kind::yes && lease_->extend(valid_until(answer.sent, terms.ttl), now);
   }
   home_->counters().fail(answer.failure.code);

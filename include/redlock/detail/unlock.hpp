@@ -116,7 +116,9 @@ inline OwnerToken Holding::detach() noexcept {
   if (lease) exclusive_ = home_->unwatch(*lease) && !lease->is_lost();
   tenure_ = Tenure::idle;
   if (!lease) return token;
-  home_->turnstile().release(*lease, false, home_->clock().now());
+  const TimePoint now = home_->clock().now();
+  home_->counters().held.add(now - begun_);
+  home_->turnstile().release(*lease, false, now);
   lease->end();
   lease->deliver(home_->observer());  // a loss that is being told; may destroy the lock
   return token;
