@@ -1,5 +1,6 @@
 #pragma once
 
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -15,8 +16,9 @@
 extern char** environ;
 
 // The command: a process, and a process group of its own. It dies with us, whatever kills us, unless it has changed its
-// user: the kernel forgets PR_SET_PDEATHSIG then. Where we are in the foreground of the terminal that we read from, the
-// command is instead, so that it can read, and gets what is typed.
+// user: the kernel forgets PR_SET_PDEATHSIG then. At a terminal it is what a job of the shell would be: in the foreground
+// where we are, or, beside others of a pipeline who may want to read (`| less`), from when it wants to read; and what
+// stops it stops us, who are the shell's job.
 //
 // Thread safety: one thread.
 class Command {
@@ -24,7 +26,7 @@ class Command {
   // `variables`: NAME=VALUE, of the lock; beside them it has our environment. Ends with 127 or 126, as a shell, where it
   // cannot be run.
   Command(const std::vector<std::string>& words, const std::vector<std::string>& variables, const sigset_t& signals)
-      : foreground_(is_foreground()) {
+      : terminal_(::open("/dev/tty", O_RDWR | O_CLOEXEC)) {
     std::vector<const char*> arguments, environment;
     for (const std::string& each : words) arguments.push_back(each.c_str());
     for (const std::string& each : variables) environment.push_back(each.c_str());
@@ -34,6 +36,7 @@ class Command {
     arguments.push_back(nullptr);
     environment.push_back(nullptr);
     const pid_t parent = ::getpid();
+    const bool alone = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1;
     id_ = ::fork();
     if (id_ < 0) throw std::system_error(errno, std::generic_category(), "redlock: fork");
     if (id_ > 0) {
@@ -43,17 +46,20 @@ class Command {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(127);
     ::setpgid(0, 0);
-    if (foreground_) ::tcsetpgrp(STDIN_FILENO, ::getpid());
+    if (alone && ::tcgetpgrp(terminal_) == ::getpgid(parent)) ::tcsetpgrp(terminal_, ::getpid());
     ::pthread_sigmask(SIG_SETMASK, &signals, nullptr);
     ::execvpe(arguments[0], const_cast<char**>(arguments.data()), const_cast<char**>(environment.data()));
     complain(arguments[0], errno);
   }
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
+  ~Command() { ::close(terminal_); }
 
   // Also its process group's.
   pid_t id() const { return id_; }
-  void signal(int number) const { ::kill(-id_, number); }
+
+  // Of the whole group. False: we may not signal any of it, as it has changed its user.
+  bool signal(int number) const { return ::kill(-id_, number) == 0 || errno != EPERM; }
 
   // It has ended, but is not reaped: its number is still its own.
   bool has_ended() const {
@@ -61,37 +67,40 @@ class Command {
     return ::waitid(P_PID, static_cast<id_t>(id_), &state, WEXITED | WNOHANG | WNOWAIT) == 0 && state.si_pid == id_;
   }
 
-  // Stopped from the terminal (Ctrl-Z) we stop, too, and the shell has the terminal.
-  void stop_with_it() const {
+  // Where it was stopped: it gets the terminal if that is what it wants, and is ours to give; else we stop with it.
+  void follow_stop() const {
     siginfo_t state{};
     if (::waitid(P_PID, static_cast<id_t>(id_), &state, WSTOPPED | WNOHANG) != 0 || state.si_pid != id_) return;
-    if (!foreground_ || ::tcgetpgrp(STDIN_FILENO) != id_) return;
-    take_terminal();
-    ::raise(SIGSTOP);
+    const bool wants_terminal = state.si_status == SIGTTIN || state.si_status == SIGTTOU;
+    const pid_t ours = ::getpgrp(), owner = ::tcgetpgrp(terminal_);
+    if (wants_terminal && owner == ours) {
+      ::tcsetpgrp(terminal_, id_);
+      signal(SIGCONT);
+    } else if (wants_terminal || owner == id_) {  // of which the others of our group have heard nothing
+      if (owner == id_) ::tcsetpgrp(terminal_, ours);
+      ::kill(0, SIGSTOP);
+    } else if (state.si_status == SIGTSTP) {
+      ::raise(SIGSTOP);
+    }
   }
 
-  void go_on() {
-    foreground_ = is_foreground() || ::tcgetpgrp(STDIN_FILENO) == id_;
-    if (foreground_) ::tcsetpgrp(STDIN_FILENO, id_);
-    signal(SIGCONT);
-  }
-
-  // After it has ended. Its exit status, or 128 + n where signal n ended it.
+  // After it has ended. Its exit status, or 128 + n where signal n ended it. What Ctrl-C did to it alone, it does to our
+  // group, too.
   int reap() {
     int status = 0;
     while (::waitpid(id_, &status, 0) < 0 && errno == EINTR) continue;
-    if (foreground_) take_terminal();
-    interrupted_ = foreground_ && WIFSIGNALED(status) && WTERMSIG(status) == SIGINT;
+    interrupted_ = WIFSIGNALED(status) && WTERMSIG(status) == SIGINT;
+    if (::tcgetpgrp(terminal_) == id_) {
+      ::tcsetpgrp(terminal_, ::getpgrp());
+      if (interrupted_) ::kill(0, SIGINT);
+    }
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
 
-  // By Ctrl-C, of which a script that runs us has seen nothing.
+  // By SIGINT.
   bool was_interrupted() const { return interrupted_; }
 
  private:
-  static bool is_foreground() { return ::isatty(STDIN_FILENO) == 1 && ::tcgetpgrp(STDIN_FILENO) == ::getpgrp(); }
-  static void take_terminal() { ::tcsetpgrp(STDIN_FILENO, ::getpgrp()); }
-
   // Of a lock: another one that runs us is not the command's.
   static bool is_ours(const char* entry) {
     for (const char* name : {"REDLOCK_NAME=", "REDLOCK_TOKEN=", "REDLOCK_FENCE="}) {
@@ -107,6 +116,7 @@ class Command {
     ::_exit(error == ENOENT ? 127 : 126);
   }
 
+  int terminal_ = -1;  // ours; -1: none
   pid_t id_ = -1;
-  bool foreground_ = false, interrupted_ = false;
+  bool interrupted_ = false;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <utility>
 
 // Counts while the machine is suspended, as leases do, and as no clock of the standard does.
 struct BootClock {
@@ -20,7 +21,8 @@ struct BootClock {
 };
 
 // What to do with the command where its lock goes: it is asked to end when the lock is lost, or so late that it can
-// hardly be renewed any more; it is killed before anybody can have it by its expiry. Knows times, no processes.
+// hardly be renewed any more; it is killed before anybody can have it by its expiry, and not asked where that is over. Knows
+// times, no processes.
 class LastMoments {
  public:
   using Time = BootClock::time_point;
@@ -33,15 +35,10 @@ class LastMoments {
   // `remaining`: of the lease, 0 once it is lost.
   Step look(Time now, std::chrono::milliseconds remaining) {
     if (remaining.count() > 0 && !asked_) valid_until_ = now + remaining;
-    if (!asked_ && remaining <= ask_within_) {
-      asked_ = true;
-      return Step::ask;
-    }
-    if (asked_ && !killed_ && now >= valid_until_ - kill_within_) {
-      killed_ = true;
-      return Step::kill;
-    }
-    return Step::none;
+    if (!asked_ && remaining > ask_within_) return Step::none;
+    const bool first = !std::exchange(asked_, true);
+    if (now < valid_until_ - kill_within_) return first ? Step::ask : Step::none;
+    return std::exchange(killed_, true) ? Step::none : Step::kill;
   }
 
   // Of the next look, unless something happens before.

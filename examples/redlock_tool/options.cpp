@@ -3,6 +3,7 @@
 #include <sysexits.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
@@ -66,7 +67,7 @@ struct Words {
   Options options;
   double wait = 0, ttl = 30, hold_at_least = 0;
   std::string shell_command, on_lost = "kill";
-  bool nonblock = false, shared = false, status = false, force_unlock = false, no_fence = false;
+  bool nonblock = false, shared = false, exclusive = false, status = false, force_unlock = false, no_fence = false;
 };
 
 void add_options(CLI::App& app, Words& words) {
@@ -81,12 +82,15 @@ void add_options(CLI::App& app, Words& words) {
       ->type_name("N")
       ->check(CLI::Range(0, 255).description(""));
   auto* shared = app.add_flag("-s,--shared", words.shared,
-                              "share it with others who do; a lock of another kind on that name is an error");
+                              "share it with others who do; of one name, lock all by -s or -x, or all without");
+  auto* exclusive =
+      app.add_flag("-x,--exclusive", words.exclusive, "share it with nobody, where others do")->excludes(shared);
   auto* permits =
       app.add_option("-N,--permits", options.permits, "let so many hold it at once")->type_name("N")->excludes(shared);
+  permits->excludes(exclusive);
   permits->check(CLI::Range(1, 1'000'000).description(""));
-  auto* fair = app.add_flag("--fair", options.fair, "first come, first served (-s and -N always are)");
-  fair->excludes(shared)->excludes(permits);
+  auto* fair = app.add_flag("--fair", options.fair, "first come, first served (-s, -x and -N always are)");
+  fair->excludes(shared)->excludes(exclusive)->excludes(permits);
   add_seconds(app, "--ttl", words.ttl, "how long it outlives a machine that died (30)");
   add_seconds(app, "--hold-at-least", words.hold_at_least, "keep it for so long, also after the command has ended");
   app.add_option("--replicas", options.replicas, "wait until so many replicas have it")->type_name("N");
@@ -113,12 +117,14 @@ void complete(Words& words, std::vector<std::string> command, bool separated) {
   Options& options = words.options;
   if (words.status) options.action = Options::Action::status;
   if (words.force_unlock) options.action = Options::Action::force_unlock;
-  if (words.shared) options.kind = Options::Kind::shared;
+  if (words.shared) options.kind = Options::Kind::reader;
+  if (words.exclusive) options.kind = Options::Kind::writer;
   if (options.permits > 0) options.kind = Options::Kind::permit;
   if (words.nonblock) options.wait = std::chrono::milliseconds(0);
   options.ttl = milliseconds(words.ttl);
   options.hold_at_least = milliseconds(words.hold_at_least);
-  options.fencing = !words.no_fence && options.kind == Options::Kind::exclusive;
+  const bool is_shared = options.kind == Options::Kind::reader || options.kind == Options::Kind::permit;
+  options.fencing = !words.no_fence && !is_shared;
   options.kill_when_lost = words.on_lost == "kill";
   options.command = std::move(command);
   if (!words.shell_command.empty()) {
@@ -133,8 +139,12 @@ void complete(Words& words, std::vector<std::string> command, bool separated) {
   if (separated && (!runs || !words.shell_command.empty()))
     throw std::invalid_argument("a command after -- is one too many");
   if (runs && options.command.empty()) throw std::invalid_argument("no command: redlock NAME -- COMMAND");
-  if (options.kind != Options::Kind::exclusive && options.names.size() > 1)
-    throw std::invalid_argument("-s and -N take one name");
+  if (options.kind != Options::Kind::lock && options.names.size() > 1)
+    throw std::invalid_argument("-s, -x and -N take one name");
+  const bool is_tls = std::any_of(options.urls.begin(), options.urls.end(),
+                                  [](const std::string& url) { return url.starts_with("rediss:"); });
+  if (!is_tls && !(options.ca + options.certificate + options.key).empty())
+    throw std::invalid_argument("--cacert, --cert and --key are for rediss://");
 }
 
 }  // namespace

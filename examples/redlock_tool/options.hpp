@@ -8,10 +8,10 @@
 // What the command line asks for.
 struct Options {
   enum class Action { run, status, force_unlock };
-  enum class Kind { exclusive, shared, permit };
+  enum class Kind { lock, reader, writer, permit };
 
   Action action = Action::run;
-  Kind kind = Kind::exclusive;
+  Kind kind = Kind::lock;
   std::vector<std::string> names;
   std::vector<std::string> command;
   std::vector<std::string> urls;                       // several: a quorum

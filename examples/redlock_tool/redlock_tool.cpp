@@ -66,10 +66,11 @@ timespec until(BootClock::time_point when) {
 }
 
 // Until the command has ended. True: it was told to, because the lock was lost.
-bool attend(Command& command, const Options& options, const Taken& taken) {
+bool attend(const Command& command, const Options& options, const Taken& taken) {
   const std::stop_callback on_lost(taken.lost, [] { ::kill(::getpid(), Signals::look_again()); });
   LastMoments moments(options.ttl);
   bool told = false;
+  int number = 0;
   while (!command.has_ended()) {
     if (!told && taken.lost.stop_requested()) {
       told = true;
@@ -77,30 +78,31 @@ bool attend(Command& command, const Options& options, const Taken& taken) {
     }
     const auto step =
         options.kill_when_lost ? moments.look(BootClock::now(), taken.remaining()) : LastMoments::Step::none;
-    if (step == LastMoments::Step::ask) {
-      if (!told)
-        say(joined(options.names, ", ") + ": cannot be renewed, and has " + seconds(taken.remaining()) + " left");
-      command.signal(SIGTERM);
-      command.signal(SIGCONT);
+    if (step != LastMoments::Step::none && !told) {
+      told = true;
+      say(joined(options.names, ", ") + ": cannot be renewed, and has " + seconds(taken.remaining()) + " left");
     }
-    if (step == LastMoments::Step::kill) command.signal(SIGKILL);
+    if (step == LastMoments::Step::ask) (void)command.signal(SIGTERM);
+    if (step == LastMoments::Step::kill && !command.signal(SIGKILL)) say("the command cannot be killed: it runs on");
+    if (step == LastMoments::Step::ask || number == SIGCONT) (void)command.signal(SIGCONT);
     std::optional<timespec> time;
     if (options.kill_when_lost) time = until(moments.next_look(BootClock::now()));
-    const int number = Signals::wait(time);
-    if (number == SIGCHLD) command.stop_with_it();
-    if (number == SIGCONT) command.go_on();
+    number = Signals::wait(time);
+    if (number == SIGCHLD) command.follow_stop();
   }
-  if (moments.asked()) command.signal(SIGKILL);  // what it has left behind
+  if (moments.asked()) (void)command.signal(SIGKILL);  // what it has left behind
   return moments.asked();
 }
 
-int run(const Options& options) {
+// `died_of`: the signal that ended it, for us to end by.
+int run(const Options& options, int& died_of) {
   Signals signals;
   const redlock::Client client = connect(options);
   const auto asked = BootClock::now();
   const std::optional<Taken> taken = take(client, options, signals.stopped());
   if (signals.received() != 0) {
     if (taken) (void)taken->unlock();
+    died_of = signals.received();
     return 128 + signals.received();
   }
   const std::string name = joined(options.names, ", ");
@@ -125,7 +127,7 @@ int run(const Options& options) {
     if (!ended_by_us) say(name + ": the lock was lost before the command ended");
     return EX_TEMPFAIL;
   }
-  if (command.was_interrupted()) signals.interrupt_all();
+  if (command.was_interrupted()) died_of = SIGINT;
   return status;
 }
 
@@ -166,7 +168,10 @@ int main(int count, char** words) {
       case Options::Action::force_unlock: return force_unlock(*options);
       case Options::Action::run: break;
     }
-    return run(*options);
+    int died_of = 0;
+    const int ended_with = run(*options, died_of);
+    if (died_of != 0) Signals::die_of(died_of);
+    return ended_with;
   } catch (const std::invalid_argument& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return EX_USAGE;

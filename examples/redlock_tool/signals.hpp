@@ -1,6 +1,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <ctime>
@@ -9,7 +10,8 @@
 #include <stop_token>
 #include <thread>
 
-// SIGTERM, SIGINT and SIGHUP end the wait for the lock; once the command runs, its process group gets them in our stead.
+// SIGTERM, SIGINT, SIGHUP and SIGQUIT end the wait for the lock; once the command runs, its process group gets them in
+// our stead, and SIGTSTP.
 // Make it before any thread: all of them are to inherit what it blocks.
 //
 // Thread safety: one thread.
@@ -17,12 +19,12 @@ class Signals {
  public:
   Signals() {
     ::sigemptyset(&theirs_);
-    for (const int number : {SIGTERM, SIGINT, SIGHUP}) {
+    for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGTSTP}) {
       if (!is_ignored(number)) ::sigaddset(&theirs_, number);  // as nohup(1) and the shell's & want it
     }
     ::signal(SIGCHLD, SIG_DFL);  // ignored, no status would be had
     sigset_t blocked = theirs_;
-    for (const int number : {SIGCHLD, SIGCONT, SIGTTOU, look_again(), leave()}) ::sigaddset(&blocked, number);
+    for (const int number : {SIGCHLD, SIGCONT, SIGTTOU, SIGPIPE, look_again(), leave()}) ::sigaddset(&blocked, number);
     ::pthread_sigmask(SIG_BLOCK, &blocked, &before_);
     ::sigaddset(&theirs_, leave());
     thread_ = std::jthread([this] { serve(); });
@@ -56,13 +58,16 @@ class Signals {
     return number > 0 ? number : 0;
   }
 
-  // What Ctrl-C would have done to us, and to the script that runs us, were the command not in the foreground alone.
-  static void interrupt_all() {
+  // Ends this process as the signal does whoever has no handler for it: a shell that got it as well, typed, sees by that
+  // whether its script is to go on. After the last Signals.
+  [[noreturn]] static void die_of(int number) {
     sigset_t set;
     ::sigemptyset(&set);
-    ::sigaddset(&set, SIGINT);
-    ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);  // first, so that this thread gets it and not the one of serve()
-    ::kill(0, SIGINT);
+    ::sigaddset(&set, number);
+    ::signal(number, SIG_DFL);
+    ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+    ::raise(number);
+    ::_exit(128 + number);
   }
 
   // For other threads, to end wait().
@@ -82,12 +87,14 @@ class Signals {
   void serve() {
     int number = 0;
     while (::sigwait(&theirs_, &number) == 0 && number != leave()) {
-      {
-        const std::lock_guard guard(mutex_);
+      const std::lock_guard guard(mutex_);
+      if (group_ != 0) ::kill(-group_, number);
+      if (number != SIGTSTP) {
         if (received_ == 0) received_ = number;
-        if (group_ != 0) ::kill(-group_, number);
+        stop_.request_stop();
+      } else if (group_ == 0) {
+        ::raise(SIGSTOP);
       }
-      stop_.request_stop();
     }
   }
 

@@ -30,28 +30,39 @@ inline redlock::LockOptions lock_options(const Options& options) {
           .replicas = options.replicas};
 }
 
-// The three return nullopt where somebody else holds it, or they were stopped.
-inline std::optional<Taken> take_exclusively(const redlock::Client& client, const Options& options,
-                                             std::chrono::nanoseconds wait, const std::stop_token& stop) {
-  auto lock =
-      std::make_shared<redlock::Lock>(client, redlock::Names(options.names), std::defer_lock, lock_options(options));
-  if (!lock->try_lock_for(wait, stop)) return std::nullopt;
-  Taken taken{.token = std::string(lock->token().text()),
-              .lost = lock->lost_token(),
-              .remaining = [lock] { return lock->remaining(); },
-              .unlock = [lock] { return lock->unlock(); }};
-  if (options.fencing) taken.fence = std::to_string(static_cast<std::uint64_t>(lock->fencing_token()));
-  return taken;
+template <class Held>
+Taken taken(const std::shared_ptr<Held>& held, std::function<redlock::UnlockResult()> unlock) {
+  return {.token = std::string(held->token().text()),
+          .lost = held->lost_token(),
+          .remaining = [held] { return held->remaining(); },
+          .unlock = std::move(unlock)};
 }
 
-inline std::optional<Taken> take_shared(const redlock::Client& client, const Options& options,
-                                        std::chrono::nanoseconds wait, const std::stop_token& stop) {
-  auto mutex = std::make_shared<redlock::SharedMutex>(client, options.names.front(), lock_options(options));
-  if (!mutex->try_lock_shared_for(wait, stop)) return std::nullopt;
-  return Taken{.token = std::string(mutex->token().text()),
-               .lost = mutex->lost_token(),
-               .remaining = [mutex] { return mutex->remaining(); },
-               .unlock = [mutex] { return mutex->unlock_shared(); }};
+template <class Held>
+Taken taken_exclusively(const std::shared_ptr<Held>& held, const Options& options) {
+  Taken all = taken(held, [held] { return held->unlock(); });
+  if (options.fencing) all.fence = std::to_string(static_cast<std::uint64_t>(held->fencing_token()));
+  return all;
+}
+
+// The three return nullopt where somebody else holds it, or they were stopped.
+inline std::optional<Taken> take_lock(const redlock::Client& client, const Options& options,
+                                      std::chrono::nanoseconds wait, const std::stop_token& stop) {
+  const auto lock =
+      std::make_shared<redlock::Lock>(client, redlock::Names(options.names), std::defer_lock, lock_options(options));
+  if (!lock->try_lock_for(wait, stop)) return std::nullopt;
+  return taken_exclusively(lock, options);
+}
+
+inline std::optional<Taken> take_shared_mutex(const redlock::Client& client, const Options& options,
+                                              std::chrono::nanoseconds wait, const std::stop_token& stop) {
+  const auto mutex = std::make_shared<redlock::SharedMutex>(client, options.names.front(), lock_options(options));
+  if (options.kind == Options::Kind::reader) {
+    if (!mutex->try_lock_shared_for(wait, stop)) return std::nullopt;
+    return taken(mutex, [mutex] { return mutex->unlock_shared(); });
+  }
+  if (!mutex->try_lock_for(wait, stop)) return std::nullopt;
+  return taken_exclusively(mutex, options);
 }
 
 inline std::optional<Taken> take_permit(const redlock::Client& client, const Options& options,
@@ -59,20 +70,18 @@ inline std::optional<Taken> take_permit(const redlock::Client& client, const Opt
   redlock::Semaphore semaphore{client, options.names.front(), options.permits, lock_options(options)};
   std::optional<redlock::Permit> granted = semaphore.try_acquire_for(wait, stop);
   if (!granted) return std::nullopt;
-  auto permit = std::make_shared<redlock::Permit>(*std::move(granted));
-  return Taken{.token = std::string(permit->token().text()),
-               .lost = permit->lost_token(),
-               .remaining = [permit] { return permit->remaining(); },
-               .unlock = [permit] { return permit->unlock(); }};
+  const auto permit = std::make_shared<redlock::Permit>(*std::move(granted));
+  return taken(permit, [permit] { return permit->unlock(); });
 }
 
 inline std::optional<Taken> take(const redlock::Client& client, const Options& options, const std::stop_token& stop) {
   const std::chrono::nanoseconds wait =
       options.wait ? std::chrono::nanoseconds(*options.wait) : std::chrono::nanoseconds::max();
   switch (options.kind) {
-    case Options::Kind::shared: return take_shared(client, options, wait, stop);
+    case Options::Kind::reader:
+    case Options::Kind::writer: return take_shared_mutex(client, options, wait, stop);
     case Options::Kind::permit: return take_permit(client, options, wait, stop);
-    case Options::Kind::exclusive: break;
+    case Options::Kind::lock: break;
   }
-  return take_exclusively(client, options, wait, stop);
+  return take_lock(client, options, wait, stop);
 }
