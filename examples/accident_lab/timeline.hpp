@@ -54,7 +54,7 @@ inline Timeline draw(const std::vector<Event>& events) {
     return std::chrono::duration<double>(time - events.front().when).count();
   };
   if (events.empty()) return timeline;
-  timeline.length = seconds(events.back().when);
+  timeline.length = std::max(seconds(events.back().when), 1e-3);
   for (std::size_t i = 0; i < events.size(); ++i) {
     const Event& event = events[i];
     timeline.workers = std::max(timeline.workers, event.worker + 1);

@@ -55,6 +55,7 @@ bool sell_by_segment(const redlock::Client& client, Board& board, int segments) 
     const std::string stock = segment((first + i) % segments);
     if (board.get(stock) == 0) continue;  // stock does not come back: no need to lock what is empty
     const redlock::Lock lock{client, board.key() + ":lock:" + stock};
+    // What is asked here may be over when the write is made: where that must not be, see fenced_store.
     const auto work_with_lock = [&lock] { work(), lock.throw_if_lost(); };
     if (sell_in_steps(board, stock, work_with_lock)) return true;
   }

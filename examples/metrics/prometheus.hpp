@@ -3,10 +3,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <redlock/redlock.hpp>
 #include <sstream>
 #include <string>
-#include <system_error>
+#include <utility>
 
 // What a service answers at /metrics: a Client's Stats in Prometheus's text format,
 // https://prometheus.io/docs/instrumenting/exposition_formats/
@@ -37,6 +38,31 @@ class PrometheusText {
   std::string text() const { return out_.str(); }
 
  private:
+  // Dashboards keep what a message may lose.
+  static constexpr std::pair<redlock::errc, const char*> kinds[] = {
+      {redlock::errc::connect_failed, "connect_failed"},
+      {redlock::errc::connection_lost, "connection_lost"},
+      {redlock::errc::timed_out, "timed_out"},
+      {redlock::errc::protocol_error, "protocol_error"},
+      {redlock::errc::unauthenticated, "unauthenticated"},
+      {redlock::errc::no_permission, "no_permission"},
+      {redlock::errc::wrong_type, "wrong_type"},
+      {redlock::errc::out_of_memory, "out_of_memory"},
+      {redlock::errc::misconfigured, "misconfigured"},
+      {redlock::errc::no_replicas, "no_replicas"},
+      {redlock::errc::read_only, "read_only"},
+      {redlock::errc::loading, "loading"},
+      {redlock::errc::master_down, "master_down"},
+      {redlock::errc::cluster_down, "cluster_down"},
+      {redlock::errc::try_again, "try_again"},
+      {redlock::errc::busy, "busy"},
+      {redlock::errc::server_error, "server_error"},
+      {redlock::errc::lease_lost, "lease_lost"},
+      {redlock::errc::restarted, "restarted"},
+      {redlock::errc::redirected, "redirected"},
+  };
+  static_assert(std::size(kinds) + 1 == redlock::errc_end);
+
   void begin(const std::string& name, const char* type, const char* help) {
     out_ << "# HELP redlock_" << name << ' ' << help << "\n# TYPE redlock_" << name << ' ' << type << '\n';
   }
@@ -48,9 +74,8 @@ class PrometheusText {
 
   void failures(const redlock::Stats& stats) {
     begin("failed_total", "counter", "commands without an answer, or with an error for one");
-    for (std::size_t i = 1; i < redlock::errc_end; ++i) {
-      const std::error_code kind = static_cast<redlock::errc>(i);
-      out_ << "redlock_failed_total{kind=\"" << kind.message() << "\"} " << stats.failed_by[i] << '\n';
+    for (const auto& [code, kind] : kinds) {
+      out_ << "redlock_failed_total{kind=\"" << kind << "\"} " << stats.failed_with(code) << '\n';
     }
   }
 

@@ -67,6 +67,8 @@ struct Stats {
   std::uint64_t connected = 0;                      // connections made, of all kinds; those that break are made again
   std::array<std::uint64_t, errc_end> failed_by{};  // `failed`, by errc
 
+  std::uint64_t failed_with(errc code) const noexcept { return failed_by[static_cast<std::size_t>(code)]; }
+
   Histogram waited;  // how long, for each lock taken
   Histogram held;    // how long, from there to its unlock or release(), or to what found it lost
 

@@ -25,9 +25,7 @@ struct StatsTest : ::testing::Test {
   Client client{server.uri()}, other{server.uri()};
 };
 
-std::uint64_t failed(const Client& client, errc code) {
-  return client.stats().failed_by[static_cast<std::size_t>(code)];
-}
+std::uint64_t failed(const Client& client, errc code) { return client.stats().failed_with(code); }
 
 TEST_F(StatsTest, TellHowLongLocksWereWaitedForAndHeld) {
   {

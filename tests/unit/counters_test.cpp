@@ -51,9 +51,9 @@ TEST(Counters, failures_count_by_kind_and_together) {
   counters.fail(errc::redirected);
   const Stats stats = counters.snapshot();
   EXPECT_EQ(stats.failed, 4U);
-  EXPECT_EQ(stats.failed_by[static_cast<std::size_t>(errc::connect_failed)], 1U);
-  EXPECT_EQ(stats.failed_by[static_cast<std::size_t>(errc::timed_out)], 2U);
-  EXPECT_EQ(stats.failed_by[static_cast<std::size_t>(errc::redirected)], 1U);
+  EXPECT_EQ(stats.failed_with(errc::connect_failed), 1U);
+  EXPECT_EQ(stats.failed_with(errc::timed_out), 2U);
+  EXPECT_EQ(stats.failed_with(errc::redirected), 1U);
 }
 
 TEST(Counters, a_time_is_counted_where_it_is_within_the_bound) {
