@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* description =
     "flock(1) across machines: runs a command while it holds a lock in Redis, and renews the lock until the command "
-    "ends.";
+    "ends.\nSeveral names: all of them at once, or none.";
 
 struct Help : CLI::Formatter {
   std::string make_usage(const CLI::App* /*app*/, std::string /*name*/) const override {
@@ -35,7 +35,8 @@ constexpr const char* footer =
     "\nExit status: the command's, 128 + n where signal n ended it;\n"
     "  -E's   somebody else holds the lock (-n, -w)        --status, --force-unlock: nobody holds it\n"
     "  64     wrong usage\n"
-    "  69     Redis cannot be reached, or refuses\n"
+    "  69     Redis cannot be reached, without -n and -w for 10 s, or refuses\n"
+    "  71     the system refuses: no more processes or files, nothing to write to\n"
     "  75     the lock was lost while the command ran\n"
     "  126    the command cannot be run                    127    there is no such command\n";
 
@@ -67,14 +68,13 @@ struct Words {
   Options options;
   double wait = 0, ttl = 30, hold_at_least = 0;
   std::string shell_command, on_lost = "kill";
-  bool nonblock = false, shared = false, exclusive = false, status = false, force_unlock = false, no_fence = false;
+  bool by_shell = false, nonblock = false, shared = false, exclusive = false, status = false, force_unlock = false,
+       no_fence = false;
 };
 
 void add_options(CLI::App& app, Words& words) {
   Options& options = words.options;
-  app.add_option("NAME", options.names, "what to lock; several: all of them at once, or none")
-      ->required()
-      ->type_name("");
+  app.allow_extras();  // the names: a positional of CLI11 would take [a,b] for two
   auto* shell = app.add_option("-c,--command", words.shell_command, "run this by the shell")->type_name("STRING");
   auto* nonblock = app.add_flag("-n,--nonblock", words.nonblock, "do not wait");
   add_seconds(app, "-w,--wait", words.wait, "wait for so long at most")->excludes(nonblock);
@@ -92,8 +92,11 @@ void add_options(CLI::App& app, Words& words) {
   auto* fair = app.add_flag("--fair", options.fair, "first come, first served (-s, -x and -N always are)");
   fair->excludes(shared)->excludes(exclusive)->excludes(permits);
   add_seconds(app, "--ttl", words.ttl, "how long it outlives a machine that died (30)");
-  add_seconds(app, "--hold-at-least", words.hold_at_least, "keep it for so long, also after the command has ended");
-  app.add_option("--replicas", options.replicas, "wait until so many replicas have it")->type_name("N");
+  add_seconds(app, "--hold-at-least", words.hold_at_least,
+              "keep it for so long, also after the command has ended; at most --ttl");
+  app.add_option("--replicas", options.replicas,
+                 "count it, and each renewal, once so many replicas have it: for a third of the ttl, also with -n")
+      ->type_name("N");
   app.add_flag("--no-fence", words.no_fence, "do without REDLOCK_FENCE, and its counter in Redis");
   app.add_option("--on-lost", words.on_lost,
                  "kill: the command gets SIGTERM, and SIGKILL before the lease would have run out; ignore (kill)")
@@ -127,7 +130,7 @@ void complete(Words& words, std::vector<std::string> command, bool separated) {
   options.fencing = !words.no_fence && !is_shared;
   options.kill_when_lost = words.on_lost == "kill";
   options.command = std::move(command);
-  if (!words.shell_command.empty()) {
+  if (words.by_shell) {
     const char* shell = std::getenv("SHELL");
     options.command = {shell != nullptr && *shell != '\0' ? shell : "/bin/sh", "-c", words.shell_command};
   }
@@ -135,9 +138,13 @@ void complete(Words& words, std::vector<std::string> command, bool separated) {
     const char* url = std::getenv("REDIS_URL");
     options.urls = {url != nullptr && *url != '\0' ? url : "redis://127.0.0.1"};
   }
+  if (options.names.empty()) throw std::invalid_argument("no NAME");
+  for (const std::string& name : options.names) {
+    if (name.starts_with('-')) throw std::invalid_argument("no such option: " + name);
+  }
+  if (options.hold_at_least > options.ttl) throw std::invalid_argument("--hold-at-least is longer than --ttl");
   const bool runs = options.action == Options::Action::run;
-  if (separated && (!runs || !words.shell_command.empty()))
-    throw std::invalid_argument("a command after -- is one too many");
+  if (separated && (!runs || words.by_shell)) throw std::invalid_argument("a command after -- is one too many");
   if (runs && options.command.empty()) throw std::invalid_argument("no command: redlock NAME -- COMMAND");
   if (options.kind != Options::Kind::lock && options.names.size() > 1)
     throw std::invalid_argument("-s, -x and -N take one name");
@@ -162,7 +169,9 @@ std::optional<Options> parse(int count, char** words, int& status) {
   add_options(app, parsed);
   try {
     app.parse(own, words);
+    parsed.by_shell = app.count("--command") > 0;
     if (app.count("--wait") > 0) parsed.options.wait = milliseconds(parsed.wait);
+    parsed.options.names = app.remaining();
     complete(parsed, std::move(command), separated);
     return parsed.options;
   } catch (const CLI::Success& help) {

@@ -1,18 +1,25 @@
 // redlock, the tool: flock(1) across machines. What it does stands in options.cpp, as its help.
+#include <fcntl.h>
 #include <sysexits.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <redlock/redlock.hpp>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "command.hpp"
@@ -25,6 +32,8 @@
 #include <redlock/tls.hpp>
 #endif
 
+using namespace std::chrono_literals;
+
 namespace {
 
 void say(const std::string& text) { std::fprintf(stderr, "redlock: %s\n", text.c_str()); }
@@ -35,14 +44,39 @@ std::string seconds(std::chrono::nanoseconds time) {
   return text;
 }
 
+std::string after_colon(const std::string& text) { return text.empty() ? "" : ": " + text; }
+
 std::string joined(const std::vector<std::string>& names, const char* between) {
   std::string text;
   for (const std::string& each : names) text += (text.empty() ? "" : between) + each;
   return text;
 }
 
-redlock::Client connect(const Options& options) {
+// Keeps what went wrong last, for who has to say why the command is ended.
+class Troubles : public redlock::Observer {
+ public:
+  explicit Troubles(bool verbose) : verbose_(verbose) {}
+
+  void failed(std::string_view /*name*/, const std::exception& error) noexcept override {
+    const std::lock_guard guard(mutex_);
+    last_ = error.what();
+    if (verbose_) std::fprintf(stderr, "%s\n", error.what());
+  }
+  std::string last() {
+    const std::lock_guard guard(mutex_);
+    return last_;
+  }
+
+ private:
+  const bool verbose_;
+  // Guarded by mutex_.
+  std::mutex mutex_;
+  std::string last_;
+};
+
+redlock::Client connect(const Options& options, std::shared_ptr<redlock::Observer> observer = {}) {
   redlock::ClientOptions how;
+  how.observer = std::move(observer);
 #ifdef REDLOCK_TOOL_TLS
   const auto is_tls = [](const std::string& url) { return url.starts_with("rediss"); };
   if (std::any_of(options.urls.begin(), options.urls.end(), is_tls))
@@ -66,7 +100,7 @@ timespec until(BootClock::time_point when) {
 }
 
 // Until the command has ended. True: it was told to, because the lock was lost.
-bool attend(const Command& command, const Options& options, const Taken& taken) {
+bool attend(const Command& command, const Options& options, const Taken& taken, Troubles& troubles) {
   const std::stop_callback on_lost(taken.lost, [] { ::kill(::getpid(), Signals::look_again()); });
   LastMoments moments(options.ttl);
   bool told = false;
@@ -80,7 +114,8 @@ bool attend(const Command& command, const Options& options, const Taken& taken) 
         options.kill_when_lost ? moments.look(BootClock::now(), taken.remaining()) : LastMoments::Step::none;
     if (step != LastMoments::Step::none && !told) {
       told = true;
-      say(joined(options.names, ", ") + ": cannot be renewed, and has " + seconds(taken.remaining()) + " left");
+      say(joined(options.names, ", ") + ": cannot be renewed, and has " + seconds(taken.remaining()) + " left" +
+          after_colon(troubles.last()));
     }
     if (step == LastMoments::Step::ask) (void)command.signal(SIGTERM);
     if (step == LastMoments::Step::kill && !command.signal(SIGKILL)) say("the command cannot be killed: it runs on");
@@ -97,7 +132,10 @@ bool attend(const Command& command, const Options& options, const Taken& taken) 
 // `died_of`: the signal that ended it, for us to end by.
 int run(const Options& options, int& died_of) {
   Signals signals;
-  const redlock::Client client = connect(options);
+  const auto troubles = std::make_shared<Troubles>(options.verbose);
+  const redlock::Client client = connect(options, troubles);
+  const std::string name = joined(options.names, ", ");
+  if (options.verbose) say(name + ": locking");
   const auto asked = BootClock::now();
   const std::optional<Taken> taken = take(client, options, signals.stopped());
   if (signals.received() != 0) {
@@ -105,7 +143,6 @@ int run(const Options& options, int& died_of) {
     died_of = signals.received();
     return 128 + signals.received();
   }
-  const std::string name = joined(options.names, ", ");
   if (!taken) {
     if (options.verbose) say(name + ": somebody else holds it");
     return options.conflict_status;
@@ -117,7 +154,7 @@ int run(const Options& options, int& died_of) {
 
   Command command(options.command, variables(options, *taken), signals.before());
   signals.forward_to(command.id());
-  const bool ended_by_us = attend(command, options, *taken);
+  const bool ended_by_us = attend(command, options, *taken, *troubles);
   signals.forward_to(0);
   const int status = command.reap();
   const redlock::UnlockResult result = taken->unlock();
@@ -133,6 +170,7 @@ int run(const Options& options, int& died_of) {
 
 std::string describe(const std::optional<redlock::Holder>& holder) {
   if (!holder) return "free";
+  if (holder->token.starts_with("released:")) return "kept for " + seconds(holder->remaining.value_or(0ms)) + " more";
   return "held by " + holder->token + (holder->remaining ? ", for " + seconds(*holder->remaining) : ", without an end");
 }
 
@@ -144,6 +182,7 @@ int status(const Options& options) {
     if (!holder) found = options.conflict_status;
     std::printf("%s: %s\n", name.c_str(), describe(holder).c_str());
   }
+  if (std::fflush(stdout) != 0) throw std::system_error(errno, std::generic_category(), "redlock: standard output");
   return found;
 }
 
@@ -156,9 +195,20 @@ int force_unlock(const Options& options) {
   return found;
 }
 
+// Else a connection may get the number of one that is closed, and what is said to a user goes to Redis.
+void open_standard_files() {
+  while (true) {
+    const int file = ::open("/dev/null", O_RDWR);
+    if (file <= STDERR_FILENO && file >= 0) continue;
+    if (file >= 0) ::close(file);
+    return;
+  }
+}
+
 }  // namespace
 
 int main(int count, char** words) {
+  open_standard_files();
   int ended = EX_USAGE;
   const std::optional<Options> options = parse(count, words, ended);
   if (!options) return ended;
