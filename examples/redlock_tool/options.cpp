@@ -72,6 +72,15 @@ struct Words {
        no_fence = false;
 };
 
+void add_server_options(CLI::App& app, Options& options) {
+  app.add_option("--url", options.urls, "of Redis; repeat it for a quorum ($REDIS_URL, which others do not see in ps)")
+      ->allow_extra_args(false)
+      ->type_name("URL");
+  app.add_option("--cacert", options.ca, "with rediss: whom to trust (the system's)")->type_name("FILE");
+  app.add_option("--cert", options.certificate, "with rediss: our certificate")->type_name("FILE");
+  app.add_option("--key", options.key, "with rediss: its key")->type_name("FILE");
+}
+
 void add_options(CLI::App& app, Words& words) {
   Options& options = words.options;
   app.allow_extras();  // the names: a positional of CLI11 would take [a,b] for two
@@ -102,12 +111,7 @@ void add_options(CLI::App& app, Words& words) {
                  "kill: the command gets SIGTERM, and SIGKILL before the lease would have run out; ignore (kill)")
       ->type_name("kill|ignore")
       ->check(CLI::IsMember({"kill", "ignore"}).description(""));
-  app.add_option("--url", options.urls, "of Redis; repeat it for a quorum ($REDIS_URL, which others do not see in ps)")
-      ->allow_extra_args(false)
-      ->type_name("URL");
-  app.add_option("--cacert", options.ca, "with rediss: whom to trust (the system's)")->type_name("FILE");
-  app.add_option("--cert", options.certificate, "with rediss: our certificate")->type_name("FILE");
-  app.add_option("--key", options.key, "with rediss: its key")->type_name("FILE");
+  add_server_options(app, options);
   app.add_flag("--verbose", options.verbose, "say what happens");
   auto* status = app.add_flag("--status", words.status, "say who holds it")->excludes(shell);
   app.add_flag("--force-unlock", words.force_unlock, "take it from whoever holds it")
