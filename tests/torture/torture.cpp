@@ -1,0 +1,173 @@
+// Tortures locks of all kinds, and says whether anything was wrong: see --help.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "support/eventually.hpp"
+#include "torture/crew.hpp"
+#include "torture/holds.hpp"
+#include "torture/nemesis.hpp"
+#include "torture/setup.hpp"
+#include "torture/verdict.hpp"
+
+namespace redlock::torture {
+namespace {
+
+struct Options {
+  double minutes = 3;
+  std::uint64_t seed = 1;
+  std::string setup = "all", broken = "nothing", folder = "torture";
+};
+
+constexpr Time second = 1'000'000;
+constexpr Time faulty = 12 * second, settling = 6 * second, quiet = 4 * second;
+
+// Keys that should not be there any more, or will be there for ever; counters of fencing tokens stay.
+Findings keys_left(Setup& setup) {
+  Findings found;
+  for (std::size_t i = 0; i < setup.servers(); ++i) {
+    for (const testing::Value& key : setup.server(i).command({"KEYS", "*"}).elements) {
+      if (!key.text.ends_with(":fence")) found.push_back(key.text);
+    }
+  }
+  return found;
+}
+
+void judge_keys(Setup& setup, Judge& judge) {
+  Findings endless;
+  for (const std::string& key : keys_left(setup)) {
+    for (std::size_t i = 0; i < setup.servers(); ++i) {
+      if (setup.server(i).pttl(key) == -1) endless.push_back(key);
+    }
+  }
+  judge.add(endless, "without an end: ");
+  // The queues' keys outlive a ttl by a little.
+  const bool gone = testing::eventually([&] { return keys_left(setup).empty(); }, std::chrono::seconds(12));
+  if (!gone) judge.add(keys_left(setup), "outlives its ttl: ");
+}
+
+// One run: servers of its own, half a minute.
+Verdict run(const Options& options, const std::string& setup_name, std::uint64_t seed) {
+  const std::string words = setup_name + std::to_string(seed);
+  std::seed_seq mixed(words.begin(), words.end());
+  std::mt19937_64 random(mixed);
+  const auto chance = [&](double probability) { return std::uniform_real_distribution<>(0, 1)(random) < probability; };
+  const bool is_broken = options.broken != "nothing";
+  Nemesis::Licence licence;
+  licence.may_lose_data = setup_name == "sentinel" || (!is_broken && chance(0.3));
+  licence.has_clocks = licence.may_lose_data && setup_name != "sentinel" && chance(0.5);
+  licence.keeps_on_disk = !licence.may_lose_data && options.broken != "no-grace" && chance(0.5);
+  licence.workers_only = options.broken == "no-fence";  // there it shows
+  Setup setup(setup_name, licence.keeps_on_disk, licence.has_clocks);
+
+  const std::string folder = options.folder + "/" + setup_name + "." + std::to_string(seed);
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  const Time start = now();
+  const Time end = start + faulty + (is_broken ? 0 : settling + quiet);
+  Crew crew(setup, {.program = std::string(REDLOCK_TEST_PROGRAMS) + "/torture_worker",
+                    .folder = folder,
+                    .broken = options.broken,
+                    .seed = seed,
+                    .until = end});
+  const int workers = std::uniform_int_distribution<int>(4, 16)(random);
+  for (int i = 0; i < workers; ++i) crew.hire();
+  Nemesis nemesis(setup, crew, random(), licence);
+  nemesis.run(start + faulty);
+  const Period calm{now() + settling, end};
+
+  const History history = crew.finish();
+  Judge judge(history);
+  judge.judge_fences();
+  judge.judge_store(folder);
+  judge.judge_times(calm, crew.stops());
+  judge.judge_leftovers();
+  if (!licence.may_lose_data) judge.judge_overlaps();
+  judge_keys(setup, judge);
+  judge.verdict_.faults = nemesis.counts();
+  if (judge.verdict_.findings.empty()) std::filesystem::remove_all(folder);
+  std::printf("%-8s seed %llu: %2d workers, %5zu locks%s\n", setup_name.c_str(), static_cast<unsigned long long>(seed),
+              workers, judge.verdict_.granted,
+              licence.may_lose_data   ? ", data lost"
+              : licence.keeps_on_disk ? ", data on disk"
+                                      : "");
+  return judge.verdict_;
+}
+
+void print_findings(const Verdict& verdict) {
+  for (std::size_t i = 0; i < std::min<std::size_t>(verdict.findings.size(), 10); ++i)
+    std::printf("  %s\n", verdict.findings[i].c_str());
+  if (verdict.findings.size() > 10) std::printf("  and %zu more\n", verdict.findings.size() - 10);
+}
+
+void print_table(const std::map<std::string, Verdict>& verdicts) {
+  std::printf("\n%-8s %5s %9s %7s %12s %12s %9s %7s %6s %6s\n", "", "runs", "locks", "faults", "longest idle", "latest",
+              "overlaps", "tokens", "stale", "leaks");
+  std::map<std::string, int> faults;
+  for (const auto& [name, all] : verdicts) {
+    int sum = 0;
+    for (const auto& [fault, count] : all.faults) {
+      faults[fault] += count;
+      sum += count;
+    }
+    std::printf("%-8s %5zu %9zu %7d %9lld ms %9lld ms %9zu %7zu %6zu %6zu\n", name.c_str(), all.runs, all.granted, sum,
+                static_cast<long long>(all.idle / 1000), static_cast<long long>(all.late / 1000), all.overlaps,
+                all.wrong_fences, all.stale_writes, all.leaks);
+  }
+  std::printf("\nfaults:");
+  const char* between = " ";
+  for (const auto& [name, count] : faults) {
+    std::printf("%s%s %d", between, name.c_str(), count);
+    between = ", ";
+  }
+  std::printf("\n");
+}
+
+// True: nothing is wrong, or what is broken was found as what it is.
+bool run_all(const Options& options) {
+  std::vector<std::string> setups(setup_names.begin(), setup_names.end());
+  if (options.setup != "all") setups = {options.setup};
+  const bool is_broken = options.broken != "nothing";
+  const Time end = now() + static_cast<Time>(options.minutes * 60 * second);
+  std::map<std::string, Verdict> verdicts;
+  bool found = false;
+  std::uint64_t seed = options.seed;
+  do {
+    for (const std::string& setup : setups) {
+      const Verdict verdict = run(options, setup, seed);
+      print_findings(verdict);
+      std::fflush(stdout);
+      const bool is_caught = (options.broken == "no-fence" ? verdict.stale_writes : verdict.overlaps) > 0;
+      found = found || (is_broken ? is_caught : !verdict.findings.empty());
+      verdicts[setup].add(verdict);
+    }
+    ++seed;
+  } while (now() < end && !(is_broken && found));
+  print_table(verdicts);
+  return found == is_broken;
+}
+
+}  // namespace
+}  // namespace redlock::torture
+
+int main(int count, char** words) {
+  using namespace redlock::torture;
+  Options options;
+  CLI::App app{"Workers take locks while servers, workers and networks fail. Nothing may be wrong then."};
+  app.add_option("--minutes", options.minutes, "for how long at least (3)");
+  app.add_option("--seed", options.seed, "of the first run; each is a number higher (1)");
+  app.add_option("--setup", options.setup, "all, or one")
+      ->check(CLI::IsMember(std::vector<std::string>{"all", "single", "quorum3", "quorum5", "sentinel"}));
+  app.add_option("--broken", options.broken, "make the workers wrong, and succeed where that is found")
+      ->check(CLI::IsMember(std::vector<std::string>(broken_names.begin(), broken_names.end())));
+  app.add_option("--folder", options.folder, "for what the workers write; that of a wrong run stays");
+  CLI11_PARSE(app, count, words);
+  return run_all(options) ? 0 : 1;
+}
