@@ -124,7 +124,7 @@ class Nemesis {
       add(licence.keeps_on_disk ? "server killed, with its data on disk" : "server killed, its data lost", [this] {
         with_server(
             0, 1000, [](RedisServer& server, std::size_t) { server.kill(); },
-            [](RedisServer& server, std::size_t) { server.restart(); });
+            [this](RedisServer&, std::size_t i) { setup_.restart(i); });
       });
     }
     if (licence.may_lose_data) add("all keys deleted", [this] { ask_any({"FLUSHALL"}); });
@@ -195,7 +195,7 @@ class Nemesis {
         if (&setup_.server(i) != master || !down_.insert(i).second) continue;
         master->kill();
         later(between(1000, 3000), [this, i] {
-          setup_.server(i).restart();
+          setup_.restart(i);
           down_.erase(i);
         });
       }

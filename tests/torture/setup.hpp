@@ -50,6 +50,17 @@ class Setup {
   std::size_t servers() const { return deployment_ ? deployment_->servers() : servers_.size(); }
   RedisServer& server(std::size_t i) { return deployment_ ? deployment_->server(i) : *servers_[i]; }
 
+  // One that was killed. Behind sentinels as what they made of it, as its configuration would say had it one.
+  void restart(std::size_t i) {
+    if (!deployment_) return servers_[i]->restart();
+    std::vector<std::string> args{"--repl-diskless-sync-delay", "0"};
+    const RedisServer* const master = deployment_->master();
+    if (master != nullptr && master != &server(i))
+      args.insert(args.end(), {"--replicaof", master->host() + " " + std::to_string(master->port())});
+    server(i).restart(args);
+  }
+  bool has_master() { return !deployment_ || deployment_->master() != nullptr; }
+
   // None before a sentinel's servers, whose addresses the sentinels tell.
   bool has_proxies() const { return !proxies_.empty(); }
   FaultProxy& proxy(std::size_t server, int group) {

@@ -28,6 +28,7 @@ struct Options {
 
 constexpr Time second = 1'000'000;
 constexpr Time faulty = 12 * second, settling = 6 * second, quiet = 4 * second;
+constexpr Time electing = 10 * second;  // until sentinels agree upon a master again
 
 // Keys that should not be there any more, or will be there for ever; counters of fencing tokens stay.
 Findings keys_left(Setup& setup) {
@@ -71,7 +72,7 @@ Verdict run(const Options& options, const std::string& setup_name, std::uint64_t
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   const Time start = now();
-  const Time end = start + faulty + (is_broken ? 0 : settling + quiet);
+  const Time end = start + faulty + (is_broken ? 0 : settling + quiet) + (setup.has_sentinels() ? electing : 0);
   Crew crew(setup, {.program = std::string(REDLOCK_TEST_PROGRAMS) + "/torture_worker",
                     .folder = folder,
                     .broken = options.broken,
@@ -81,6 +82,7 @@ Verdict run(const Options& options, const std::string& setup_name, std::uint64_t
   for (int i = 0; i < workers; ++i) crew.hire();
   Nemesis nemesis(setup, crew, random(), licence);
   nemesis.run(start + faulty);
+  (void)testing::eventually([&] { return setup.has_master() || now() > end; }, std::chrono::seconds(60));
   const Period calm{now() + settling, end};
 
   const History history = crew.finish();
