@@ -81,7 +81,6 @@ struct History {
   std::vector<Attempt> attempts;
   std::vector<Leftovers> leftovers;
   std::vector<std::string> complaints;  // of the workers themselves
-  std::map<std::string, std::size_t> errors;
 
   // The last line of a worker that was killed may be half.
   void read(const std::string& file, int worker) {
@@ -117,9 +116,7 @@ struct History {
       attempt.granted = true;
       words >> attempt.answered >> attempt.fence;
     } else if (what == "not") {
-      std::string reason;
-      words >> attempt.answered >> reason;
-      ++errors[reason];
+      words >> attempt.answered;
     } else if (what == "valid") {
       words >> attempt.last_valid;
       if (attempt.first_valid == 0) attempt.first_valid = attempt.last_valid;

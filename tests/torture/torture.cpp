@@ -30,57 +30,78 @@ constexpr Time second = 1'000'000;
 constexpr Time faulty = 12 * second, settling = 6 * second, quiet = 4 * second;
 constexpr Time electing = 10 * second;  // until sentinels agree upon a master again
 
-// Keys that should not be there any more, or will be there for ever; counters of fencing tokens stay.
-Findings keys_left(Setup& setup) {
+// The keys of locks and, with `queues`, what stands beside them; counters of fencing tokens stay.
+Findings keys_left(Setup& setup, bool queues) {
   Findings found;
   for (std::size_t i = 0; i < setup.servers(); ++i) {
     for (const testing::Value& key : setup.server(i).command({"KEYS", "*"}).elements) {
-      if (!key.text.ends_with(":fence")) found.push_back(key.text);
+      if (!key.text.ends_with(":fence") && (queues || !key.text.starts_with('{'))) found.push_back(key.text);
     }
   }
   return found;
 }
 
+// After all workers are gone.
 void judge_keys(Setup& setup, Judge& judge) {
-  Findings endless;
-  for (const std::string& key : keys_left(setup)) {
-    for (std::size_t i = 0; i < setup.servers(); ++i) {
-      if (setup.server(i).pttl(key) == -1) endless.push_back(key);
+  for (std::size_t i = 0; i < setup.servers(); ++i) {
+    for (const std::string& key : keys_left(setup, true)) {
+      if (setup.server(i).pttl(key) == -1) judge.add({key}, "without an end: ");
     }
   }
-  judge.add(endless, "without an end: ");
-  // The queues' keys outlive a ttl by a little.
-  const bool gone = testing::eventually([&] { return keys_left(setup).empty(); }, std::chrono::seconds(12));
-  if (!gone) judge.add(keys_left(setup), "outlives its ttl: ");
+  const auto within = [&](std::chrono::milliseconds limit, bool queues) {
+    if (!testing::eventually([&] { return keys_left(setup, queues).empty(); }, limit))
+      judge.add(keys_left(setup, queues), "outlives its ttl: ");
+  };
+  within(std::chrono::milliseconds(longest_ttl / 1000 + 2000), false);
+  within(std::chrono::seconds(10), true);
 }
 
-// One run: servers of its own, half a minute.
-Verdict run(const Options& options, const std::string& setup_name, std::uint64_t seed) {
-  const std::string words = setup_name + std::to_string(seed);
-  std::seed_seq mixed(words.begin(), words.end());
-  std::mt19937_64 random(mixed);
-  const auto chance = [&](double probability) { return std::uniform_real_distribution<>(0, 1)(random) < probability; };
-  const bool is_broken = options.broken != "nothing";
+// A run as its seed draws it.
+struct Plan {
+  std::string setup;
+  std::uint64_t seed = 0;
   Nemesis::Licence licence;
-  licence.may_lose_data = setup_name == "sentinel" || (!is_broken && chance(0.3));
-  licence.has_clocks = licence.may_lose_data && setup_name != "sentinel" && chance(0.5);
-  licence.keeps_on_disk = !licence.may_lose_data && options.broken != "no-grace" && chance(0.5);
-  licence.workers_only = options.broken == "no-fence";  // there it shows
-  Setup setup(setup_name, licence.keeps_on_disk, licence.has_clocks);
+  int workers = 0;
+  std::uint64_t nemesis = 0;  // its seed
+  bool is_broken = false;
 
-  const std::string folder = options.folder + "/" + setup_name + "." + std::to_string(seed);
+  Plan(const Options& options, const std::string& setup_name, std::uint64_t number)
+      : setup(setup_name), seed(number), is_broken(options.broken != "nothing") {
+    const std::string words = setup + std::to_string(seed);
+    std::seed_seq mixed(words.begin(), words.end());
+    std::mt19937_64 random(mixed);
+    const auto chance = [&](double probability) {
+      return std::uniform_real_distribution<>(0, 1)(random) < probability;
+    };
+    licence.may_lose_data = setup == "sentinel" || (!is_broken && chance(0.3));
+    licence.has_clocks = licence.may_lose_data && setup != "sentinel" && chance(0.5);
+    licence.keeps_on_disk = !licence.may_lose_data && options.broken != "no-grace" && chance(0.5);
+    licence.workers_only = options.broken == "no-fence";  // there it shows
+    workers = std::uniform_int_distribution<int>(4, 16)(random);
+    nemesis = random();
+  }
+
+  std::string text() const {
+    const char* data = licence.may_lose_data ? ", data lost" : licence.keeps_on_disk ? ", data on disk" : "";
+    return setup + " seed " + std::to_string(seed) + ": " + std::to_string(workers) + " workers" + data;
+  }
+};
+
+// Half a minute, with servers of its own.
+Verdict run(const Options& options, const Plan& plan) {
+  const std::string folder = options.folder + "/" + plan.setup + "." + std::to_string(plan.seed);
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
+  Setup setup(plan.setup, plan.licence.keeps_on_disk, plan.licence.has_clocks);
   const Time start = now();
-  const Time end = start + faulty + (is_broken ? 0 : settling + quiet) + (setup.has_sentinels() ? electing : 0);
+  const Time end = start + faulty + (plan.is_broken ? 0 : settling + quiet) + (setup.has_sentinels() ? electing : 0);
   Crew crew(setup, {.program = std::string(REDLOCK_TEST_PROGRAMS) + "/torture_worker",
                     .folder = folder,
                     .broken = options.broken,
-                    .seed = seed,
+                    .seed = plan.seed,
                     .until = end});
-  const int workers = std::uniform_int_distribution<int>(4, 16)(random);
-  for (int i = 0; i < workers; ++i) crew.hire();
-  Nemesis nemesis(setup, crew, random(), licence);
+  for (int i = 0; i < plan.workers; ++i) crew.hire();
+  Nemesis nemesis(setup, crew, plan.nemesis, plan.licence);
   nemesis.run(start + faulty);
   (void)testing::eventually([&] { return setup.has_master() || now() > end; }, std::chrono::seconds(60));
   const Period calm{now() + settling, end};
@@ -91,16 +112,11 @@ Verdict run(const Options& options, const std::string& setup_name, std::uint64_t
   judge.judge_store(folder);
   judge.judge_times(calm, crew.stops());
   judge.judge_leftovers();
-  if (!licence.may_lose_data) judge.judge_overlaps();
+  if (!plan.licence.may_lose_data) judge.judge_overlaps();
   judge_keys(setup, judge);
-  judge.verdict_.faults = nemesis.counts();
-  if (judge.verdict_.findings.empty()) std::filesystem::remove_all(folder);
-  std::printf("%-8s seed %llu: %2d workers, %5zu locks%s\n", setup_name.c_str(), static_cast<unsigned long long>(seed),
-              workers, judge.verdict_.granted,
-              licence.may_lose_data   ? ", data lost"
-              : licence.keeps_on_disk ? ", data on disk"
-                                      : "");
-  return judge.verdict_;
+  judge.add_faults(nemesis.counts());
+  if (judge.verdict().findings.empty()) std::filesystem::remove_all(folder);
+  return judge.verdict();
 }
 
 void print_findings(const Verdict& verdict) {
@@ -143,7 +159,10 @@ bool run_all(const Options& options) {
   std::uint64_t seed = options.seed;
   do {
     for (const std::string& setup : setups) {
-      const Verdict verdict = run(options, setup, seed);
+      const Plan plan(options, setup, seed);
+      const Verdict verdict = run(options, plan);
+      std::printf("%s, %zu locks, %s\n", plan.text().c_str(), verdict.granted,
+                  verdict.findings.empty() ? "fine" : "WRONG");
       print_findings(verdict);
       std::fflush(stdout);
       const bool is_caught = (options.broken == "no-fence" ? verdict.stale_writes : verdict.overlaps) > 0;

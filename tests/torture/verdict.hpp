@@ -23,7 +23,6 @@ struct Verdict {
   std::size_t runs = 0, granted = 0, overlaps = 0, wrong_fences = 0, stale_writes = 0, leaks = 0;
   Time idle = 0, late = 0;  // the longest
   std::map<std::string, int> faults;
-  std::map<std::string, std::size_t> errors;
   Findings findings;
 
   void add(const Verdict& other) {
@@ -36,7 +35,6 @@ struct Verdict {
     idle = std::max(idle, other.idle);
     late = std::max(late, other.late);
     for (const auto& [name, count] : other.faults) faults[name] += count;
-    for (const auto& [name, count] : other.errors) errors[name] += count;
     findings.insert(findings.end(), other.findings.begin(), other.findings.end());
   }
 };
@@ -47,7 +45,6 @@ class Judge {
     verdict_.runs = 1;
     verdict_.granted = static_cast<std::size_t>(std::count_if(history.attempts.begin(), history.attempts.end(),
                                                               [](const Attempt& each) { return each.granted; }));
-    verdict_.errors = history.errors;
     verdict_.findings = history.complaints;
   }
 
@@ -99,10 +96,13 @@ class Judge {
     for (const std::string& each : found) verdict_.findings.push_back(what + each);
   }
 
-  Verdict verdict_;
+  void add_faults(const std::map<std::string, int>& faults) { verdict_.faults = faults; }
+
+  const Verdict& verdict() const { return verdict_; }
 
  private:
   const History& history_;
+  Verdict verdict_;
 };
 
 }  // namespace redlock::torture
