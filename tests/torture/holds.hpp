@@ -15,11 +15,6 @@ namespace redlock::torture {
 
 using std::chrono::milliseconds;
 
-// What is wrong with a worker, so that the checkers can be seen to find it.
-enum class Broken { nothing, no_fence, plain_del, late_validity, no_grace, re_create };
-
-inline constexpr std::array broken_names{"nothing", "no-fence", "plain-del", "late-validity", "no-grace", "re-create"};
-
 // A lock of whichever kind, held by the thread that took it.
 struct Held {
   std::function<bool()> is_valid;

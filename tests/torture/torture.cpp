@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "support/eventually.hpp"
+#include "torture/broken.hpp"
 #include "torture/crew.hpp"
-#include "torture/holds.hpp"
 #include "torture/nemesis.hpp"
 #include "torture/setup.hpp"
 #include "torture/verdict.hpp"

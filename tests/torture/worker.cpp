@@ -23,6 +23,7 @@
 #include <thread>
 #include <vector>
 
+#include "torture/broken.hpp"
 #include "torture/history.hpp"
 #include "torture/holds.hpp"
 #include "torture/store.hpp"

@@ -48,7 +48,8 @@ class QuorumReport {
 
   void add(const Answer& answer, const std::string& address) {
     if (answer.kind == Answer::Kind::failed) return failed(answer);
-    if (answer.kind == Answer::Kind::no && ballot_.failed() > 0) list(address + ": answered");  // else nothing has failed
+    if (answer.kind == Answer::Kind::no && ballot_.failed() > 0)
+      list(address + ": answered");  // else nothing has failed
     if (answer.kind == Answer::Kind::yes || answer.vanished) ++free_;
     if (answer.registered) ++registered_;
     if (answer.holder.empty()) return;
