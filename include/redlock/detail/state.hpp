@@ -1,10 +1,8 @@
 #pragma once
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -22,6 +20,7 @@
 #include "redlock/detail/lease.hpp"
 #include "redlock/detail/make_store.hpp"
 #include "redlock/detail/notifier.hpp"
+#include "redlock/detail/poll_clock.hpp"
 #include "redlock/detail/process_mark.hpp"
 #include "redlock/detail/request.hpp"
 #include "redlock/detail/service.hpp"
@@ -34,44 +33,28 @@
 
 namespace redlock::detail {
 
-class PollClock final : public Clock {
- public:
-  TimePoint now() const noexcept override { return BootClock::now(); }
-  void poll(std::span<pollfd> files, TimePoint until) override {
-    ::poll(files.data(), files.size(), poll_timeout(now(), until));
-  }
-  std::uint64_t wall() const noexcept override {
-    using std::chrono::microseconds;
-    const auto time = std::chrono::duration_cast<microseconds>(std::chrono::system_clock::now().time_since_epoch());
-    return static_cast<std::uint64_t>((std::max)(time, microseconds(0)).count());
-  }
-};
-
 // Everything behind a Client: the store, and the threads that outlive a call. It lives for as long as a handle or one
 // of its threads does, and belongs to the process that made it.
 //
 // Thread safety: all members.
-class State final : public Watchdog::Listener, public Background, public std::enable_shared_from_this<State> {
+class State : public Watchdog::Listener, public Background, public std::enable_shared_from_this<State> {
  public:
   // `nodes`: one server, or those of a quorum.
   State(const std::vector<Settings>& nodes, const ClientOptions& options)
-      : connections_(nodes.front().connections),
-        retry_for_(clamp(options.retry_for)),
-        handoff_window_(clamp(options.handoff_window)),
-        observer_(options.observer),
-        store_(make_store(nodes, options, clock_, turnstile_, *this)) {}
+      : State(options, nodes.front().connections, std::make_unique<PollClock>(),
+              [&](State& self) { return make_store(nodes, options, self.clock(), self.turnstile(), self); }) {}
 
   bool is_inherited() const noexcept { return mark_.is_inherited(); }
 
   Store& store() noexcept { return *store_; }
-  Clock& clock() noexcept { return clock_; }
+  Clock& clock() noexcept { return *clock_; }
   Counters& counters() noexcept { return counters_; }
   std::uint64_t connections() const noexcept { return connections_->value(); }
   Observer* observer() const noexcept { return observer_.get(); }
   std::chrono::nanoseconds retry_for() const noexcept { return retry_for_; }
   std::chrono::nanoseconds handoff_window() const noexcept { return handoff_window_; }
   Turnstile& turnstile() noexcept { return turnstile_; }
-  Acquirer acquirer() noexcept { return {*store_, clock_, *this, counters_, tokens_}; }
+  Acquirer acquirer() noexcept { return {*store_, *clock_, *this, counters_, tokens_}; }
 
   // A lease object that nobody else refers to. One that was used before keeps its memory.
   std::shared_ptr<Lease> new_lease() {
@@ -88,9 +71,9 @@ class State final : public Watchdog::Listener, public Background, public std::en
   }
 
   void watch(const std::shared_ptr<Lease>& lease) {
-    if (!watchdog_.add(lease, clock_.now())) return;
+    if (!watchdog_.add(lease, clock_->now())) return;
     try {
-      service_.wake(shared_from_this());
+      wake_service();
     } catch (...) {  // no thread to be had
       watchdog_.not_woken();
       throw;
@@ -104,7 +87,7 @@ class State final : public Watchdog::Listener, public Background, public std::en
     const std::string name = leftover.name;
     try {
       chase_.add(std::move(leftover));
-      service_.wake(shared_from_this());
+      wake_service();
     } catch (const std::exception& error) {  // no thread to be had: the ttl does it
       if (observer_) observer_->failed(name, error);
     }
@@ -126,7 +109,7 @@ class State final : public Watchdog::Listener, public Background, public std::en
   void attend() noexcept override { wake(); }
 
   void moved() noexcept override {
-    watchdog_.hasten(clock_.now());
+    watchdog_.hasten(clock_->now());
     turnstile_.ring_all();
     wake();
   }
@@ -154,7 +137,7 @@ class State final : public Watchdog::Listener, public Background, public std::en
     for_each_key(terms.name, terms.keys, [this](std::string_view key) { turnstile_.ring(key); });
     // Its key may still be there; of several, others than the one that was lost.
     if (reason == LeaseLost::Reason::expired || !terms.keys.empty())
-      chase(Leftover::of(terms.request(Verb::release), clock_.now()));
+      chase(Leftover::of(terms.request(Verb::release), clock_->now()));
     return true;
   }
 
@@ -175,9 +158,27 @@ class State final : public Watchdog::Listener, public Background, public std::en
 
   // After the last handle is gone. Pending releases get one attempt; callbacks that are due still run.
   void shut_down() {
-    service_.stop(clock_.now() + store_->patience());
+    service_.stop(clock_->now() + store_->patience());
     stopper_.stop();
     notifier_.stop();
+  }
+
+ protected:
+  // A simulation has a clock and a store of its own, and threads that are none.
+  State(const ClientOptions& options, std::shared_ptr<const Counter> connections, std::unique_ptr<Clock> clock,
+        const std::function<std::unique_ptr<Store>(State&)>& make)
+      : connections_(std::move(connections)),
+        retry_for_(clamp(options.retry_for)),
+        handoff_window_(clamp(options.handoff_window)),
+        observer_(options.observer),
+        clock_(std::move(clock)),
+        store_(make(*this)) {}
+  virtual void wake_service() { service_.wake(shared_from_this()); }
+  virtual void notify(Notifier& notifier, std::function<void()> callback) noexcept {
+    try {
+      notifier.post(std::move(callback), shared_from_this());
+    } catch (const std::exception&) {  // no memory or no thread: owns_lock() and unlock() still tell
+    }
   }
 
  private:
@@ -186,7 +187,7 @@ class State final : public Watchdog::Listener, public Background, public std::en
   // For what is done as well later or not at all.
   void wake() noexcept {
     try {
-      service_.wake(shared_from_this());
+      wake_service();
       asleep_ = false;
     } catch (const std::exception&) {  // no thread to be had: the next one tries again
       asleep_ = true;
@@ -208,26 +209,19 @@ class State final : public Watchdog::Listener, public Background, public std::en
     }
   }
 
-  void notify(Notifier& notifier, std::function<void()> callback) noexcept {
-    try {
-      notifier.post(std::move(callback), shared_from_this());
-    } catch (const std::exception&) {  // no memory or no thread: owns_lock() and unlock() still tell
-    }
-  }
-
   // Constant after construction.
   ProcessMark mark_;
   std::shared_ptr<const Counter> connections_;
   std::chrono::nanoseconds retry_for_, handoff_window_;
   std::shared_ptr<Observer> observer_;
   // Synchronised by themselves.
-  PollClock clock_;
+  std::unique_ptr<Clock> clock_;
   Turnstile turnstile_{*this};
   std::unique_ptr<Store> store_;
   Counters counters_;
   TokenSource tokens_;
-  Watchdog watchdog_{*store_, clock_, *this};
-  Chase chase_{*store_, clock_};
+  Watchdog watchdog_{*store_, *clock_, *this};
+  Chase chase_{*store_, *clock_};
   Notifier stopper_, notifier_;
   Service service_{chores()};
   std::atomic<bool> asleep_ = false;  // the service, though it has something to do
@@ -249,6 +243,7 @@ class Handle {
     for (const Uri& each : nodes) nodes_.emplace_back(each, options_);
     current_ = new std::shared_ptr<State>(make());
   }
+  explicit Handle(std::shared_ptr<State> state) : current_(new std::shared_ptr<State>(std::move(state))) {}
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
   ~Handle() {
