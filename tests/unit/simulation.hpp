@@ -97,12 +97,15 @@ class World {
   void in(nanoseconds delay, std::function<void()> action) {
     events_.emplace(now_ + std::max(delay, 0ns), std::move(action));
   }
-  bool step() {
-    if (events_.empty()) return false;
+  // The next event; where there is none, a second passes.
+  void step() {
+    if (events_.empty()) {
+      now_ += 1s;
+      return;
+    }
     auto next = events_.extract(events_.begin());
     now_ = next.key();
     next.mapped()();
-    return true;
   }
 
  private:
@@ -270,6 +273,7 @@ class Node {
 struct Network {
   double lost = 0.03, late = 0.05, twice = 0.02;
   double refused = 0, broken = 0;  // answered by an error; a connection that was idle breaks at its first use
+  bool resets = false;             // it is heard of where a restart breaks a connection
   nanoseconds least = 20us, most = 150ms;
   nanoseconds queue = 30ms;           // until a connection is free, one in twenty
   nanoseconds command_timeout = 0ms;  // 0: none
@@ -327,7 +331,7 @@ class SimStore : public detail::Store {
 
   void send(const std::shared_ptr<Message>& message) {
     if (is_cut_off_) return fail(*message, errc::connect_failed, "cut off");
-    if (network_.broken > 0 && world_.chance(network_.broken)) return lose(message);
+    if (world_.chance(network_.broken)) return lose(message);
     if (world_.chance(network_.lost)) return;
     const auto arrive = [this, message, epoch = node_.epoch()] {
       const bool arrives = !message->is_killed && node_.is_up() && node_.epoch() == epoch;
@@ -335,7 +339,7 @@ class SimStore : public detail::Store {
       return arrives;
     };
     world_.in(latency(), [this, message, arrive] {
-      if (!arrive() && network_.broken > 0) return lose(message);
+      if (!arrive() && network_.resets) return lose(message);
       if (world_.chance(network_.lost)) return;  // the answer
       world_.in(latency(), [this, message] { answer(*message); });
     });
@@ -406,8 +410,9 @@ class SimStore : public detail::Store {
     void leave_over(std::size_t i, TimePoint now) {
       const Request& request = message_->requests[i];
       if (!request.may_land()) return;
-      answers_[i].leftover =
-          detail::Leftover::of(request, now + (store_.network_.command_timeout.count() > 0 ? 1min : 0min));
+      if (store_.mutant_ == Mutant::forgotten_attempts && is_acquisition(request.verb)) return;
+      answers_[i].leftover = detail::Leftover::of(request, now);
+      if (store_.network_.resets) answers_[i].leftover->until += 1min;  // for a server that is stopped now
       answers_[i].leftover->client_id = message_->id;
     }
     void finish() {
@@ -454,7 +459,7 @@ class SimStore : public detail::Store {
   }
 
   void execute(Message& message) {
-    if (network_.refused > 0 && world_.chance(network_.refused))
+    if (world_.chance(network_.refused))
       return fail(message, errc::loading, "LOADING Redis is loading the dataset in memory");
     for (std::size_t i = 0; i < message.requests.size(); ++i) {
       const Request& request = message.requests[i];
