@@ -110,6 +110,18 @@ TEST_F(AcquisitionTest, pauses_grow_to_100_ms) {
   }
 }
 
+// The machine was suspended, or the process stopped, while the attempt was under way.
+TEST_F(AcquisitionTest, a_standstill_is_not_the_length_of_a_round_trip) {
+  Acquisition acquisition = bounded(60s);
+  answer(acquisition, held());
+  Answer late = held(1h);
+  late.sent = start;
+  acquisition.answered(late, TimePoint(), start + 30s, 0);
+  EXPECT_LE(acquisition.pause_until(), start + 31s);
+  acquisition.answered(late, TimePoint(), start + 59s, 0);
+  EXPECT_EQ(acquisition.pause_until(), start + 60s) << "no time for one more";
+}
+
 TEST_F(AcquisitionTest, a_pause_ends_just_after_the_holder) {
   Acquisition acquisition = endless(10s);
   for (int i = 0; i < 10; ++i) answer(acquisition, held());

@@ -15,10 +15,7 @@
 extern "C" {
 __attribute__((weak)) void __sanitizer_start_switch_fiber(void** save, const void* bottom, std::size_t size);
 __attribute__((weak)) void __sanitizer_finish_switch_fiber(void* saved, const void** bottom, std::size_t* size);
-__attribute__((weak)) void* __tsan_get_current_fiber();
-__attribute__((weak)) void* __tsan_create_fiber(unsigned flags);
-__attribute__((weak)) void __tsan_destroy_fiber(void* fiber);
-__attribute__((weak)) void __tsan_switch_to_fiber(void* fiber, unsigned flags);
+__attribute__((weak)) void __tsan_init();
 }
 
 namespace redlock::simulation {
@@ -41,14 +38,13 @@ class Fiber {
     context_.uc_stack.ss_size = stack_->size();
     context_.uc_link = &main_;
     ::makecontext(&context_, &Fiber::run, 0);
-    if (__tsan_create_fiber != nullptr) tsan_ = __tsan_create_fiber(0);
   }
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
-  ~Fiber() {
-    if (tsan_ != nullptr) __tsan_destroy_fiber(tsan_);
-    spare().push_back(std::move(stack_));
-  }
+  ~Fiber() { spare().push_back(std::move(stack_)); }
+
+  // Not with the thread sanitizer, which does not know them, and finds nothing in a single thread.
+  static bool are_possible() noexcept { return __tsan_init == nullptr; }
 
   bool is_done() const noexcept { return body_ == nullptr; }
 
@@ -59,10 +55,6 @@ class Fiber {
     void* fake = nullptr;
     if (__sanitizer_start_switch_fiber != nullptr)
       __sanitizer_start_switch_fiber(&fake, stack_->data(), stack_->size());
-    if (tsan_ != nullptr) {
-      tsan_main_ = __tsan_get_current_fiber();
-      __tsan_switch_to_fiber(tsan_, 0);
-    }
     ::swapcontext(&main_, &context_);
     if (__sanitizer_finish_switch_fiber != nullptr) __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
     swap_exceptions();
@@ -98,7 +90,6 @@ class Fiber {
   }
   void leave(void** fake) {
     if (__sanitizer_start_switch_fiber != nullptr) __sanitizer_start_switch_fiber(fake, main_bottom_, main_size_);
-    if (tsan_ != nullptr) __tsan_switch_to_fiber(tsan_main_, 0);
   }
 
   // The exceptions that are being handled belong to the thread otherwise.
@@ -117,7 +108,6 @@ class Fiber {
   std::array<std::byte, sizeof(void*) + sizeof(unsigned)> exceptions_{};
   const void* main_bottom_ = nullptr;
   std::size_t main_size_ = 0;
-  void *tsan_ = nullptr, *tsan_main_ = nullptr;
 };
 
 }  // namespace redlock::simulation

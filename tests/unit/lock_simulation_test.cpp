@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "fiber.hpp"
 #include "simulated_process.hpp"
 #include "simulation.hpp"
 
@@ -31,6 +32,7 @@ namespace redlock::detail::lock_simulation_test {
 namespace {
 
 using namespace std::chrono_literals;
+using simulation::Fiber;
 using simulation::Mutant;
 using simulation::Network;
 using simulation::Node;
@@ -458,11 +460,17 @@ class Schedule {
 
 Outcome run(std::uint64_t seed, Mutant mutant) { return Schedule(seed, mutant).run(); }
 
-TEST(LockSimulation, NoScheduleGoesWrong) { simulation::expect_none_goes_wrong(run); }
+TEST(LockSimulation, NoScheduleGoesWrong) {
+  if (!Fiber::are_possible()) GTEST_SKIP();
+  simulation::expect_none_goes_wrong(run);
+}
 
 class MutantTest : public ::testing::TestWithParam<Mutant> {};
 
-TEST_P(MutantTest, is_found) { simulation::expect_found(run, GetParam()); }
+TEST_P(MutantTest, is_found) {
+  if (!Fiber::are_possible()) GTEST_SKIP();
+  simulation::expect_found(run, GetParam());
+}
 
 INSTANTIATE_TEST_SUITE_P(LockSimulation, MutantTest,
                          ::testing::Values(Mutant::plain_delete, Mutant::renewal_creates, Mutant::valid_from_the_answer,

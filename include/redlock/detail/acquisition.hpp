@@ -148,8 +148,8 @@ class Acquisition {
       pace_.splits.reset();
       pace_.resume += pause(answer, now, fraction);
     }
-    if (is_bounded() && end_ - pace_.resume < 2 * (now - answer.sent))
-      pace_.resume = end_;  // no time for one more round trip
+    // No time for one more round trip. One that took longer than that was a standstill of this machine.
+    if (is_bounded() && end_ - pace_.resume < (std::min)(2 * (now - answer.sent), attempt_time_)) pace_.resume = end_;
   }
 
  private:
