@@ -110,8 +110,8 @@ class Judge {
     tenure.granted = node_.claim(tenure.token).at;
     expect(fences_.insert(tenure.fence).second, "a fencing token was given twice");
     check_passed(tenure);
-    if (tenure.holding->remaining() > 0ns) check_order(tenure);
-    tenure.is_over = tenure.holding->remaining() <= 0ns;
+    expect(tenure.holding->remaining() > 0ns, "it was granted after its end");
+    check_order(tenure);
     current_.push_back(&tenure);
   }
 
@@ -465,14 +465,14 @@ TEST(LockSimulation, NoScheduleGoesWrong) {
   simulation::expect_none_goes_wrong(run);
 }
 
-class MutantTest : public ::testing::TestWithParam<Mutant> {};
+class LockMutantTest : public ::testing::TestWithParam<Mutant> {};
 
-TEST_P(MutantTest, is_found) {
+TEST_P(LockMutantTest, is_found) {
   if (!Fiber::are_possible()) GTEST_SKIP();
   simulation::expect_found(run, GetParam());
 }
 
-INSTANTIATE_TEST_SUITE_P(LockSimulation, MutantTest,
+INSTANTIATE_TEST_SUITE_P(LockSimulation, LockMutantTest,
                          ::testing::Values(Mutant::plain_delete, Mutant::renewal_creates, Mutant::valid_from_the_answer,
                                            Mutant::forgotten_attempts, Mutant::untold_losses, Mutant::deaf_service));
 
