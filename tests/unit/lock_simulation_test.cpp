@@ -148,11 +148,12 @@ class Judge {
     expect(!comes_later || before.fence < tenure.fence, "a later holder has a smaller fencing token");
   }
 
-  void check_passed(const Tenure& tenure) {
+  void check_passed(Tenure& tenure) {
     std::size_t holders = 1;
     for (const Tenure& each : past_) {
       if (each.token != tenure.token) continue;
       ++holders;
+      tenure.asked = std::min(tenure.asked, each.asked);  // its numbers were reserved then
       const nanoseconds since = tenure.process->clock().local(each.ended) - tenure.process->clock().local(each.granted);
       expect(since < plan_.handoff_window, "it was passed on too late");
     }
