@@ -98,7 +98,7 @@ class ClusterMap {
   // Takes over what CLUSTER SLOTS of one of them says. Returns why that cannot be; empty: it has. `has_moved`: a slot has
   // changed hands.
   std::string learn(const redisReply& reply, const HostPort& asked, bool& has_moved) {
-    if (is_error(reply)) return std::string(text_of(reply));
+    if (is_error(reply) && reply.len > 0) return std::string(text_of(reply));
     const std::lock_guard guard(mutex_);
     std::vector<ClusterNode*> owners(slot_count);
     const bool is_good =

@@ -91,7 +91,7 @@ class Greeting {
     std::int64_t seconds = 0;
     if (std::from_chars(uptime.data(), uptime.data() + uptime.size(), seconds).ec != std::errc{}) return;
     // The server counts in whole seconds from the beginning of one: it may be up for one less.
-    up_since_ = now - clamp(std::chrono::seconds((std::max)(seconds - 1, std::int64_t{0})));
+    up_since_ = now - clamp(std::chrono::seconds((std::max)(seconds, std::int64_t{1}) - 1));
   }
 
   // What stands behind `name`; empty: nothing does.

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -53,8 +54,8 @@ struct Sighting {
   static Number number(const redisReply& reply) noexcept {
     const std::string_view text = text_of(reply);
     Number number = 0;
-    std::from_chars(text.data(), text.data() + text.size(), number);
-    return number;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return error == std::errc{} && end == text.data() + text.size() ? number : 0;
   }
 };
 
