@@ -536,5 +536,44 @@ TEST(Interpreter, a_script_that_the_server_forgot_is_no_answer_yet) {
   EXPECT_EQ(answer.failure.what, "") << "nothing is said of it";
 }
 
+TEST(Interpreter, a_script_goes_by_its_text_once) {
+  Exchange exchange;
+  std::vector<Owed> owed;
+  Commands(exchange, owed).write(renewal, 0);
+  Commands(exchange, owed).write_by_text(renewal, 0);
+  exchange.feed("-NOSCRIPT no\r\n-NOSCRIPT no\r\n");
+  Answer answer;
+  EXPECT_EQ(Interpreter::take(renewal, Owed::Part::main, *exchange.next(), answer), Interpreter::Result::by_text);
+  EXPECT_EQ(Interpreter::take(renewal, Owed::Part::main, *exchange.next(), answer), Interpreter::Result::done);
+  expect_failure(answer, errc::server_error, "NOSCRIPT no");
+}
+
+TEST(Interpreter, what_goes_by_its_text_has_no_answer_by_the_questions_behind_it) {
+  Request request = fenced;
+  request.verb = Verb::acquire;
+  ReplyReader reader;
+  reader.feed("-NOSCRIPT no\r\n-NOPERM no\r\n-NOPERM no\r\n");
+  Answer open;
+  EXPECT_EQ(Interpreter::take(request, Owed::Part::main, *reader.next(), open), Interpreter::Result::by_text);
+  EXPECT_EQ(Interpreter::take(request, Owed::Part::holder, *reader.next(), open), Interpreter::Result::done);
+  EXPECT_EQ(Interpreter::take(request, Owed::Part::holder_ttl, *reader.next(), open), Interpreter::Result::done);
+  EXPECT_EQ(open.failure.what, "") << "it may be granted";
+}
+
+TEST(Interpreter, an_error_without_words_is_an_answer) {
+  expect_failure(answer(try_acquire, "-\r\n"), errc::server_error, "an error without words");
+  expect_failure(answer(take_back, "-\r\n:0\r\n"), errc::server_error, "an error without words");
+}
+
+TEST(Interpreter, a_look_is_answered_by_both_of_its_answers) {
+  ReplyReader reader;
+  reader.feed("$1\r\nx\r\n:-1\r\n");
+  Answer seen;
+  EXPECT_EQ(Interpreter::take(look, Owed::Part::holder, *reader.next(), seen), Interpreter::Result::done);
+  EXPECT_EQ(seen.kind, Kind::failed) << "it is not known whether it ever ends";
+  EXPECT_EQ(Interpreter::take(look, Owed::Part::holder_ttl, *reader.next(), seen), Interpreter::Result::done);
+  EXPECT_EQ(seen.kind, Kind::yes);
+}
+
 }  // namespace
 }  // namespace redlock::detail::commands_test

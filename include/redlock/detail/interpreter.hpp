@@ -40,18 +40,21 @@ class Interpreter {
     } else if (part == Owed::Part::tracking || part == Owed::Part::caching) {
       answer.registered = !is_error(reply);
     } else if (is_error(reply)) {
-      if (part == Owed::Part::holder && is_of_many(request, reply)) return Result::by_text;
+      if (part == Owed::Part::holder && is_of_many(request, reply)) return by_text(answer);
       if (part == Owed::Part::holders) answer.registered = false;
-      // Granted is granted, also where the question behind it is refused.
-      if (answer.kind != Answer::Kind::yes || request.verb == Verb::look) failed(reply, answer);
+      // Granted is granted, also where the question behind it is refused; what goes once more may be.
+      if (answer.kind != Answer::Kind::yes && !answer.by_text) failed(reply, answer);
     } else if (part == Owed::Part::turn) {
       turn(request, reply, answer);
     } else if (part == Owed::Part::holder) {
-      holder(request, reply, answer);
+      holder(reply, answer);
     } else if (part == Owed::Part::holders) {
       holders(reply, answer);
     } else if (part == Owed::Part::holder_ttl) {
       holder_ttl(reply, answer);
+      // A holder without its ttl would pass for one that holds it for ever.
+      const bool is_whole = request.verb == Verb::look && !answer.by_text && answer.failure.what.empty();
+      if (is_whole) answer.kind = answer.vanished ? Answer::Kind::no : Answer::Kind::yes;
     } else if (!is_integer(reply)) {
       unexpected(reply);
     }
@@ -61,7 +64,7 @@ class Interpreter {
  private:
   static Result main_part(const Request& request, const redisReply& reply, Answer& answer) {
     if (is_error(reply)) {
-      if (text_of(reply).starts_with("NOSCRIPT")) return Result::by_text;
+      if (text_of(reply).starts_with("NOSCRIPT") && !answer.by_text) return by_text(answer);
       failed(reply, answer);
       return Result::done;
     }
@@ -87,6 +90,11 @@ class Interpreter {
     return Result::done;
   }
 
+  static Result by_text(Answer& answer) noexcept {
+    answer.by_text = true;
+    return Result::by_text;
+  }
+
   static bool queued(const Request& request, const redisReply& reply, Answer& answer) {
     if (request.queue_key.empty() || reply.type != REDIS_REPLY_ARRAY) return false;
     if (reply.elements != 2 || !is_integer(*reply.element[0])) unexpected(reply);
@@ -110,9 +118,8 @@ class Interpreter {
     return Answer::Kind::yes;
   }
 
-  static void holder(const Request& request, const redisReply& reply, Answer& answer) {
+  static void holder(const redisReply& reply, Answer& answer) {
     if (!is_text(reply) && !is_nil(reply)) unexpected(reply);
-    if (request.verb == Verb::look) answer.kind = is_nil(reply) ? Answer::Kind::no : Answer::Kind::yes;
     answer.vanished = is_nil(reply);
     answer.holder = text_of(reply);
   }
@@ -158,7 +165,9 @@ class Interpreter {
 
   static void failed(const redisReply& reply, Answer& answer) {
     answer.kind = Answer::Kind::failed;
-    answer.failure = {error_kind(text_of(reply)), std::string(text_of(reply))};
+    // Without words, it would be taken for one that is still to come.
+    const std::string_view words = reply.len > 0 ? text_of(reply) : "an error without words";
+    answer.failure = {error_kind(words), std::string(words)};
     if (answer.failure.code == errc::redirected) answer.redirect = answer.failure.what;
   }
 

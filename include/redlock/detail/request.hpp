@@ -172,6 +172,7 @@ struct Answer {
   std::string redirect = {};              // failed: "MOVED …" or "ASK …", of a cluster
   bool reused = false;                    // the connection had carried commands before
   bool crowded = false;                   // failed: no connection of ours became free in time
+  bool by_text = false;                   // the request went once more, with the text of its script
   bool repeated = false;                  // the same request was sent before, without an answer
   std::optional<Leftover> leftover = {};  // failed, and it is not known whether the command ran
 };
