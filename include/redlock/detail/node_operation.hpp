@@ -226,15 +226,16 @@ class NodeOperation final : public Operation {
 
   void fail(TimePoint now, const Error& error) noexcept {
     if (stage_ == Stage::queued) pool_->leave(ticket_);
-    const bool placed = session_ != nullptr;
-    const bool asked = stage_ == Stage::asking;
+    const bool placed = session_ != nullptr, asked = stage_ == Stage::asking;
     const bool silent = asked && error.code() == errc::timed_out;
+    if (asked && !asked_replicas_) hold_back(requests_, answers_, {});  // what they were not asked for is not granted
     for (std::size_t i = 0; i < answers_.size(); ++i) {
       Answer& answer = answers_[i];
-      if (answer.kind != Answer::Kind::failed || !answer.failure.what.empty()) continue;  // it has its answer
-      answer.failure = Failure::of(error);
+      if (answer.kind != Answer::Kind::failed) continue;
+      const bool is_open = answer.failure.what.empty();  // else it has its answer
+      if (is_open) answer.failure = Failure::of(error);
       explain(answer.failure);
-      if (asked && requests_[i].may_land()) answer.leftover = Leftover::of(requests_[i], *session_, now);
+      if (is_open && asked && requests_[i].may_land()) answer.leftover = Leftover::of(requests_[i], *session_, now);
     }
     if (silent && answers_.size() == 1 && answers_.front().leftover) leave_behind(*answers_.front().leftover, now);
     if (asked && reused_ && !silent) pool_->forget_idle();
@@ -244,8 +245,7 @@ class NodeOperation final : public Operation {
   }
 
   // The command may lie unread in the socket of a server that was stopped. A RELEASE that went over another connection
-  // could overtake it (seen in 12 of 60 runs); behind it on the same connection it cannot. The connection is used for
-  // nothing else.
+  // could overtake it (seen in 12 of 60 runs); behind it on the same one it cannot. That is used for nothing else.
   void leave_behind(Leftover& leftover, TimePoint now) noexcept {
     try {
       Request release = leftover.take_back(now);
