@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <chrono>
@@ -7,7 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <system_error>
 
 #include "check.hpp"
 #include "redlock/detail/sentinel.hpp"
@@ -46,8 +47,9 @@ std::optional<Named> named(std::string_view words) {
     const std::int64_t port = number(*address->element[1]);
     Named named{{std::string(text_of(*address->element[0])), static_cast<int>(port)}};
     if (named.master.host.empty() || port < 1 || port > 65535) return std::nullopt;
-    for (std::size_t i = 0; fields->type == REDIS_REPLY_ARRAY && i + 1 < fields->elements; i += 2)
+    for (std::size_t i = 0; fields->type == REDIS_REPLY_ARRAY && i + 1 < fields->elements; i += 2) {
       if (text_of(*fields->element[i]) == "config-epoch") named.epoch = number(*fields->element[i + 1]);
+    }
     return named;
   } catch (const ConnectionError&) {
     return std::nullopt;

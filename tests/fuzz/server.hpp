@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -20,7 +21,9 @@ class Peer {
  public:
   explicit Peer(int descriptor) : file_(descriptor) {
     const linger reset{1, 0};
+    const int at_once = 1;
     ::setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once);
   }
 
   void say(std::string_view bytes) const {
