@@ -21,6 +21,11 @@ redlock_has_redis_server() {
   export PATH=$tools:$PATH
 }
 
+redlock_has_fuzzer() {
+  echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' |
+    clang++ -fsanitize=fuzzer,address,undefined -x c++ - -o /dev/null 2>/dev/null
+}
+
 redlock_has() {
   case $1 in
     g++ | clang-tidy | clang-format | cmake | make | pkg-config) command -v "$1" >/dev/null ;;
@@ -32,6 +37,7 @@ redlock_has() {
     redis-server) redlock_has_redis_server ;;
     libhiredis-dev) redlock_has_header hiredis/hiredis.h || pkg-config --exists hiredis 2>/dev/null ;;
     libssl-dev) redlock_has_header openssl/ssl.h ;;
+    libclang-rt-*-dev) redlock_has_fuzzer ;;
     libgtest-dev) redlock_has_header gtest/gtest.h ;;
     libgmock-dev) redlock_has_header gmock/gmock.h ;;
     libfaketime) compgen -G '/usr/lib/*/faketime/libfaketime.so.1' >/dev/null ;;
