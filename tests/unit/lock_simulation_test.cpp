@@ -93,6 +93,12 @@ class Judge {
     disturbed_ = std::max(disturbed_, until);
     quiet_since_ = std::max(quiet_since_, until);
   }
+  // A process stands still: what it was about to send comes that much later, and keeps the name for as long as before.
+  void stopped(nanoseconds time) {
+    disturbed(world_.now() + time);
+    kept_until_ += time;
+    quiet_since_ = std::max(quiet_since_, kept_until_);
+  }
   void forgotten() { forgotten_ = world_.now(); }
   bool was_disturbed_since(nanoseconds time) const { return disturbed_ + plan_.bound() >= time; }
   nanoseconds quiet_since() const noexcept { return quiet_since_; }
@@ -127,7 +133,8 @@ class Judge {
     goes_on(tenure);
     std::erase(current_, &tenure);
     tenure.ended = world_.now();
-    quiet_since_ = std::max({quiet_since_, world_.now(), tenure.got + hold_at_least + hold_at_least / 50});
+    kept_until_ = std::max(kept_until_, tenure.got + hold_at_least + hold_at_least / 50);
+    quiet_since_ = std::max({quiet_since_, world_.now(), kept_until_});
     past_.push_back(tenure);
   }
 
@@ -176,7 +183,7 @@ class Judge {
   Node& node_;
   const Plan& plan_;
   std::string error_;
-  nanoseconds disturbed_{0}, quiet_since_{0}, forgotten_{0};
+  nanoseconds disturbed_{0}, quiet_since_{0}, kept_until_{0}, forgotten_{0};
   std::multiset<std::pair<nanoseconds, const Process*>> waiting_;
   std::vector<Tenure*> current_;
   std::vector<Tenure> past_;
@@ -461,7 +468,7 @@ class Schedule {
   }
   void stop(Process& process, nanoseconds time) {
     process.stand_still(time);
-    judge_.disturbed(world_.now() + time);
+    judge_.stopped(time);
   }
   void kill(Process& process) {
     process.die();
