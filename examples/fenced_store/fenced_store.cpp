@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <redlock/redlock.hpp>
+#include <stdexcept>
 #include <string>
 #include <utility>
 

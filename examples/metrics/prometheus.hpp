@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <locale>
 #include <redlock/redlock.hpp>
 #include <sstream>
 #include <string>
@@ -14,6 +15,7 @@
 class PrometheusText {
  public:
   explicit PrometheusText(const redlock::Stats& stats) {
+    out_.imbue(std::locale::classic());
     out_.precision(12);
     counter("acquired", "locks taken", stats.acquired);
     counter("contended", "attempts that found the lock held by another", stats.contended);

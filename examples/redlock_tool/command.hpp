@@ -13,6 +13,9 @@
 #include <system_error>
 #include <vector>
 
+#include "job.hpp"
+#include "signals.hpp"
+
 extern char** environ;
 
 // The command: a process, and a process group of its own. It dies with us, whatever kills us, unless it has changed its
@@ -67,20 +70,21 @@ class Command {
     return ::waitid(P_PID, static_cast<id_t>(id_), &state, WEXITED | WNOHANG | WNOWAIT) == 0 && state.si_pid == id_;
   }
 
-  // Where it was stopped: it gets the terminal if that is what it wants, and is ours to give; else we stop with it.
+  // Where it was stopped: it gets the terminal if that is what it wants, and is ended, as by the kernel, if it can never
+  // have it. Else we stop with it; where nobody would continue us, it goes on.
   void follow_stop() const {
     siginfo_t state{};
     if (::waitid(P_PID, static_cast<id_t>(id_), &state, WSTOPPED | WNOHANG) != 0 || state.si_pid != id_) return;
+    const pid_t owner = ::tcgetpgrp(terminal_);
     const bool wants_terminal = state.si_status == SIGTTIN || state.si_status == SIGTTOU;
-    const pid_t ours = ::getpgrp(), owner = ::tcgetpgrp(terminal_);
-    if (wants_terminal && owner == ours) {
-      ::tcsetpgrp(terminal_, id_);
+    const bool given = wants_terminal && owner == ::getpgrp() && give_terminal();
+    const bool at_terminal = wants_terminal || owner == id_;
+    const bool goes_on = given ? !Signals::is_to_stop() : !at_terminal && state.si_status != SIGTSTP;
+    if (!goes_on && can_be_continued()) {
+      stop_with_it(at_terminal);
+    } else if (state.si_status != SIGSTOP) {
+      if (wants_terminal && !given) signal(SIGHUP);
       signal(SIGCONT);
-    } else if (wants_terminal || owner == id_) {  // of which the others of our group have heard nothing
-      if (owner == id_) ::tcsetpgrp(terminal_, ours);
-      ::kill(0, SIGSTOP);
-    } else if (state.si_status == SIGTSTP) {
-      ::raise(SIGSTOP);
     }
   }
 
@@ -107,6 +111,24 @@ class Command {
       if (std::strncmp(entry, name, std::strlen(name)) == 0) return true;
     }
     return false;
+  }
+
+  // Where it is not ours any more, the kernel stops our group for trying, until it is. False: nobody would continue us.
+  bool give_terminal() const {
+    sigset_t stop;
+    ::sigemptyset(&stop);
+    ::sigaddset(&stop, SIGTTOU);
+    ::pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);
+    const bool given = ::tcsetpgrp(terminal_, id_) == 0;
+    ::pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+    return given;
+  }
+
+  // At the terminal, the others of our group have heard nothing of it. Who was continued since is not to stop.
+  void stop_with_it(bool at_terminal) const {
+    if (was_continued()) return;
+    if (::tcgetpgrp(terminal_) == id_) ::tcsetpgrp(terminal_, ::getpgrp());
+    ::kill(at_terminal ? 0 : ::getpid(), SIGSTOP);
   }
 
   // In the child of a process with threads: no allocation.

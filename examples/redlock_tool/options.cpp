@@ -3,7 +3,6 @@
 #include <sysexits.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
@@ -152,9 +151,7 @@ void complete(Words& words, std::vector<std::string> command, bool separated) {
   if (runs && options.command.empty()) throw std::invalid_argument("no command: redlock NAME -- COMMAND");
   if (options.kind != Options::Kind::lock && options.names.size() > 1)
     throw std::invalid_argument("-s, -x and -N take one name");
-  const bool is_tls = std::any_of(options.urls.begin(), options.urls.end(),
-                                  [](const std::string& url) { return url.starts_with("rediss:"); });
-  if (!is_tls && !(options.ca + options.certificate + options.key).empty())
+  if (!is_tls(options) && !(options.ca + options.certificate + options.key).empty())
     throw std::invalid_argument("--cacert, --cert and --key are for rediss://");
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <string>
@@ -23,6 +24,12 @@ struct Options {
   bool fair = false, fencing = true, kill_when_lost = true, verbose = false;
   std::string ca, certificate, key;  // of TLS; files
 };
+
+// By any of its addresses: rediss, rediss+sentinel, rediss+cluster.
+inline bool is_tls(const Options& options) {
+  return std::any_of(options.urls.begin(), options.urls.end(),
+                     [](const std::string& url) { return url.starts_with("rediss"); });
+}
 
 // nullopt: there is nothing to do; `status` is to be exited with, and help or a complaint was printed.
 std::optional<Options> parse(int count, char** words, int& status);

@@ -1,11 +1,13 @@
 // redlock, the tool: flock(1) across machines. What it does stands in options.cpp, as its help.
 #include <fcntl.h>
+#include <poll.h>
 #include <sysexits.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -36,7 +38,16 @@ using namespace std::chrono_literals;
 
 namespace {
 
-void say(const std::string& text) { std::fprintf(stderr, "redlock: %s\n", text.c_str()); }
+// Never waits: where nobody reads what is said (a full pipe, a terminal after Ctrl-S), the command is signalled in time all
+// the same. It is dropped there.
+void print(const std::string& text) {
+  const std::string line = text + '\n';
+  pollfd file{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+  if (::poll(&file, 1, 0) == 1 && (file.revents & POLLOUT) != 0)
+    (void)!::write(STDERR_FILENO, line.data(), std::min<std::size_t>(line.size(), PIPE_BUF));
+}
+
+void say(const std::string& text) { print("redlock: " + text); }
 
 std::string seconds(std::chrono::nanoseconds time) {
   char text[32];
@@ -58,9 +69,9 @@ class Troubles : public redlock::Observer {
   explicit Troubles(bool verbose) : verbose_(verbose) {}
 
   void failed(std::string_view /*name*/, const std::exception& error) noexcept override {
+    if (verbose_) print(error.what());
     const std::lock_guard guard(mutex_);
     last_ = error.what();
-    if (verbose_) std::fprintf(stderr, "%s\n", error.what());
   }
   std::string last() {
     const std::lock_guard guard(mutex_);
@@ -78,8 +89,7 @@ redlock::Client connect(const Options& options, std::shared_ptr<redlock::Observe
   redlock::ClientOptions how;
   how.observer = std::move(observer);
 #ifdef REDLOCK_TOOL_TLS
-  const auto is_tls = [](const std::string& url) { return url.starts_with("rediss"); };
-  if (std::any_of(options.urls.begin(), options.urls.end(), is_tls))
+  if (is_tls(options))
     how.transport = redlock::tls({.ca = options.ca, .certificate = options.certificate, .key = options.key});
 #endif
   if (options.urls.size() > 1) return redlock::Client(redlock::Quorum(options.urls), how);
@@ -99,6 +109,12 @@ timespec until(BootClock::time_point when) {
   return {.tv_sec = whole.count(), .tv_nsec = (time - whole).count()};
 }
 
+// Why the command is ended, or is to be.
+std::string loss(const Taken& taken, Troubles& troubles) {
+  if (taken.lost.stop_requested()) return "the lock is lost";
+  return "cannot be renewed, and has " + seconds(taken.remaining()) + " left" + after_colon(troubles.last());
+}
+
 // Until the command has ended. True: it was told to, because the lock was lost.
 bool attend(const Command& command, const Options& options, const Taken& taken, Troubles& troubles) {
   const std::stop_callback on_lost(taken.lost, [] { ::kill(::getpid(), Signals::look_again()); });
@@ -106,20 +122,16 @@ bool attend(const Command& command, const Options& options, const Taken& taken, 
   bool told = false;
   int number = 0;
   while (!command.has_ended()) {
-    if (!told && taken.lost.stop_requested()) {
-      told = true;
-      say(joined(options.names, ", ") + ": the lock is lost");
-    }
-    const auto step =
-        options.kill_when_lost ? moments.look(BootClock::now(), taken.remaining()) : LastMoments::Step::none;
-    if (step != LastMoments::Step::none && !told) {
-      told = true;
-      say(joined(options.names, ", ") + ": cannot be renewed, and has " + seconds(taken.remaining()) + " left" +
-          after_colon(troubles.last()));
-    }
+    const auto now = BootClock::now();
+    const auto step = options.kill_when_lost ? moments.look(now, taken.remaining()) : LastMoments::Step::none;
     if (step == LastMoments::Step::ask) (void)command.signal(SIGTERM);
-    if (step == LastMoments::Step::kill && !command.signal(SIGKILL)) say("the command cannot be killed: it runs on");
+    const bool refused = step == LastMoments::Step::kill && !command.signal(SIGKILL);
     if (step == LastMoments::Step::ask || number == SIGCONT) (void)command.signal(SIGCONT);
+    if (!told && (step != LastMoments::Step::none || taken.lost.stop_requested())) {
+      told = true;
+      say(joined(options.names, ", ") + ": " + loss(taken, troubles));
+    }
+    if (refused) say("the command cannot be killed: it runs on");
     std::optional<timespec> time;
     if (options.kill_when_lost) time = until(moments.next_look(BootClock::now()));
     number = Signals::wait(time);
@@ -152,6 +164,7 @@ int run(const Options& options, int& died_of) {
         (taken->fence.empty() ? "" : ", fence " + taken->fence));
   }
 
+  signals.catch_stop();
   Command command(options.command, variables(options, *taken), signals.before());
   signals.forward_to(command.id());
   const bool ended_by_us = attend(command, options, *taken, *troubles);
@@ -223,13 +236,13 @@ int main(int count, char** words) {
     if (died_of != 0) Signals::die_of(died_of);
     return ended_with;
   } catch (const std::invalid_argument& error) {
-    std::fprintf(stderr, "%s\n", error.what());
+    print(error.what());
     return EX_USAGE;
   } catch (const redlock::Error& error) {
-    std::fprintf(stderr, "%s\n", error.what());
+    print(error.what());
     return EX_UNAVAILABLE;
   } catch (const std::system_error& error) {
-    std::fprintf(stderr, "%s\n", error.what());
+    print(error.what());
     return EX_OSERR;
   }
 }
