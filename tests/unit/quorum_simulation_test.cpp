@@ -27,14 +27,15 @@ namespace redlock::detail::quorum_simulation_test {
 namespace {
 
 using namespace std::chrono_literals;
+using simulation::Kind;
 using simulation::Mutant;
+using simulation::nanoseconds;
 using simulation::Node;
 using simulation::Outcome;
 using simulation::SimClock;
 using simulation::SimStore;
 using simulation::World;
-using std::chrono::nanoseconds;
-using Kind = Answer::Kind;
+using simulation::Wrong;
 
 constexpr std::chrono::milliseconds ttl{100};
 constexpr nanoseconds grace = 120ms;
@@ -231,12 +232,15 @@ Outcome run(std::uint64_t seed, Mutant mutant) {
 
 TEST(QuorumSimulation, NoScheduleGoesWrong) { simulation::expect_none_goes_wrong(run); }
 
-class MutantTest : public ::testing::TestWithParam<Mutant> {};
+class MutantTest : public ::testing::TestWithParam<Wrong> {};
 
 TEST_P(MutantTest, is_found) { simulation::expect_found(run, GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(QuorumSimulation, MutantTest,
-                         ::testing::Values(Mutant::raise_by_anybody, Mutant::lost_counters, Mutant::forgotten_locks));
+                         ::testing::Values(Wrong{Mutant::raise_by_anybody,
+                                                 "a later holder has a smaller fencing token"},
+                                           Wrong{Mutant::lost_counters, "a later holder has a smaller fencing token"},
+                                           Wrong{Mutant::forgotten_locks, "two leases are valid at a time"}));
 
 }  // namespace
 }  // namespace redlock::detail::quorum_simulation_test

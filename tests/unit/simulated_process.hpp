@@ -1,7 +1,6 @@
 #pragma once
 
 #include <poll.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <chrono>
@@ -15,55 +14,23 @@
 #include <utility>
 #include <vector>
 
-#include "fiber.hpp"
 #include "redlock/detail/holding.hpp"
 #include "redlock/detail/state.hpp"
 #include "redlock/detail/unlock.hpp"
-#include "simulation.hpp"
+#include "simulated_node.hpp"
+#include "simulated_store.hpp"
+#include "simulated_thread.hpp"
+#include "simulated_world.hpp"
 
 // A process of a simulation: the real State and what it consists of, over a clock, a store and threads that are not.
 namespace redlock::simulation {
 
-class Process;
-
-// A thread of a simulated process. It runs until it waits for something.
-class Thread {
- public:
-  Thread(World& world, Process& process, std::function<void()> body);
-
-  static Thread* current() noexcept { return current_; }
-  bool is_done() const noexcept { return fiber_.is_done(); }
-
-  // Until one of the files is readable, or `until`, in true time.
-  void sleep(std::span<pollfd> files, nanoseconds until);
-  void rest(nanoseconds time) { sleep({}, world_.now() + time); }
-  // A file may be readable.
-  void look();
-
- private:
-  static inline Thread* current_ = nullptr;
-
-  bool mark();
-  void wake(std::uint64_t sleep);
-  nanoseconds delay();
-
-  World& world_;
-  Process& process_;
-  std::span<pollfd> files_;
-  std::uint64_t sleep_ = 0;  // the number of the last one
-  bool is_asleep_ = false, is_called_ = false;
-  Fiber fiber_;
-};
-
-// Files of a process that are none: what its threads wait for besides answers and events.
-enum SimFile : int { woken_file = SimStore::first_file - 3, notice_file, death_file };
-
-class Process {
+class Process final : public ThreadHost {
  public:
   Process(World& world, Node& node, const Network& network, double rate, ClientOptions options, Mutant mutant);
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
-  ~Process() = default;
+  ~Process() override = default;
 
   const std::shared_ptr<detail::Handle>& handle() const noexcept { return handle_; }
   detail::State& state() noexcept { return *state_; }
@@ -92,7 +59,7 @@ class Process {
     stood_still_ += std::max(0ns, world_.now() + time - std::max(world_.now(), still_until_));
     still_until_ = std::max(still_until_, world_.now() + time);
   }
-  nanoseconds still_until() const noexcept { return still_until_; }
+  nanoseconds still_until() const noexcept override { return still_until_; }
   nanoseconds stood_still() const noexcept { return stood_still_; }  // in sum
 
   // The calling thread does something else for a while.
@@ -104,10 +71,10 @@ class Process {
   // The service has nothing to do and waits for nothing.
   bool is_service_idle() const noexcept { return service_wakes_ == detail::never; }
 
-  void look() {
+  void look() override {
     for (const auto& each : threads_) each->look();
   }
-  bool is_readable(int file) const;
+  bool is_readable(int file) const override;
 
  private:
   friend class SimState;
@@ -203,67 +170,12 @@ class SimState final : public detail::State {
 
  private:
   void wake_service() override { process_.is_woken_ = process_.mutant_ != Mutant::deaf_service; }
-  void notify(detail::Notifier& /*notifier*/, std::function<void()> callback) noexcept override {
+  void notify(detail::Notifier& /*notifier*/, std::function<void()> callback) override {
     if (process_.mutant_ != Mutant::untold_losses) process_.notices_.push_back(std::move(callback));
   }
 
   Process& process_;
 };
-
-inline Thread::Thread(World& world, Process& process, std::function<void()> body)
-    : world_(world), process_(process), fiber_(std::move(body)) {
-  is_asleep_ = true;
-  world_.in(delay(), [this] { wake(0); });
-}
-
-inline void Thread::sleep(std::span<pollfd> files, nanoseconds until) {
-  files_ = files;
-  is_asleep_ = true;
-  is_called_ = false;
-  const std::uint64_t sleep = ++sleep_;
-  if (until < nanoseconds::max()) world_.in(until - world_.now() + delay(), [this, sleep] { wake(sleep); });
-  look();
-  Fiber::suspend();
-  (void)mark();
-}
-
-inline void Thread::look() {
-  if (!is_asleep_ || is_called_ || !mark()) return;
-  is_called_ = true;
-  world_.in(delay(), [this, sleep = sleep_] { wake(sleep); });
-}
-
-// Which files are readable. False: none.
-inline bool Thread::mark() {
-  bool any = false;
-  for (pollfd& file : files_) {
-    file.revents = 0;
-    if (file.fd < 0) continue;
-    if (file.fd < woken_file) {
-      ::poll(&file, 1, 0);
-    } else if (process_.is_readable(file.fd)) {
-      file.revents = POLLIN;
-    }
-    any = any || file.revents != 0;
-  }
-  return any;
-}
-
-inline void Thread::wake(std::uint64_t sleep) {
-  if (!is_asleep_ || sleep != sleep_) return;
-  if (world_.now() < process_.still_until())
-    return world_.in(process_.still_until() - world_.now() + delay(), [this, sleep] { wake(sleep); });
-  is_asleep_ = false;
-  Thread* const before = std::exchange(current_, this);
-  fiber_.resume();
-  current_ = before;
-  process_.look();
-}
-
-// Until a thread that could run does.
-inline nanoseconds Thread::delay() {
-  return world_.chance(0.005) ? world_.between(0ns, 5ms) : world_.between(1us, 40us);
-}
 
 inline Process::Process(World& world, Node& node, const Network& network, double rate, ClientOptions options,
                         Mutant mutant)
@@ -314,11 +226,3 @@ inline void Process::notify() {
 }
 
 }  // namespace redlock::simulation
-
-// Weak: each test that simulates has it. Time passes for a simulated thread that waits awake.
-extern "C" __attribute__((weak)) int sched_yield() {
-  using redlock::simulation::Thread;
-  if (Thread::current() == nullptr) return static_cast<int>(::syscall(SYS_sched_yield));
-  Thread::current()->rest(std::chrono::microseconds(50));
-  return 0;
-}
