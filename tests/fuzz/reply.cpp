@@ -214,7 +214,7 @@ void check_silence(Node& node, const Server& server, TimePoint now) {
   for (int i = 0; i < 4; ++i) pending->advance(now);
   check(pending->advance(now + 5s), "it ends in time");
   check(has_failed(*pending), "an answer is not taken for another's");
-  server.accept();
+  server.turn_away();
 }
 
 void talk(const Server& server, const Settings& settings, const Dialogue& dialogue) {

@@ -57,9 +57,20 @@ class Server {
   }
 
   std::string where() const { return "127.0.0.1:" + std::to_string(port_); }
-  Peer accept() const { return Peer(::accept4(file_.descriptor(), nullptr, nullptr, SOCK_CLOEXEC)); }
+  // Of the first who has connected.
+  Peer accept() const {
+    const int descriptor = next();
+    check(descriptor >= 0, "somebody has connected");
+    return Peer(descriptor);
+  }
+  // All who have connected.
+  void turn_away() const {
+    for (int descriptor = next(); descriptor >= 0; descriptor = next()) Peer(descriptor).close();
+  }
 
  private:
+  int next() const { return ::accept4(file_.descriptor(), nullptr, nullptr, SOCK_CLOEXEC); }
+
   detail::File file_;
   int port_ = 0;
 };

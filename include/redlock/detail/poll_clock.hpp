@@ -12,6 +12,9 @@
 
 namespace redlock::detail {
 
+// The machine's clocks, and the kernel's poll().
+//
+// Thread safety: all threads.
 class PollClock final : public Clock {
  public:
   TimePoint now() const noexcept override { return BootClock::now(); }

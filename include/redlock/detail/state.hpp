@@ -84,8 +84,9 @@ class State : public Watchdog::Listener, public Background, public std::enable_s
 
   void chase(Leftover leftover) noexcept override {
     counters_.chased.add();
-    const std::string name = leftover.name;
+    std::string name;
     try {
+      name = leftover.name;
       chase_.add(std::move(leftover));
       wake_service();
     } catch (const std::exception& error) {  // no thread to be had: the ttl does it
@@ -152,8 +153,8 @@ class State : public Watchdog::Listener, public Background, public std::enable_s
     if (!lose(*lease, reason)) return;
     // Apart from the callbacks, which may block.
     if (std::stop_source stop = lease->stopper(); stop.stop_possible())
-      notify(stopper_, [stop = std::move(stop)]() mutable { stop.request_stop(); });
-    notify(notifier_, [this, lease] { lease->deliver(observer_.get()); });
+      try_to_notify(stopper_, [stop = std::move(stop)]() mutable { stop.request_stop(); });
+    try_to_notify(notifier_, [this, lease] { lease->deliver(observer_.get()); });
   }
 
   // After the last handle is gone. Pending releases get one attempt; callbacks that are due still run.
@@ -174,11 +175,8 @@ class State : public Watchdog::Listener, public Background, public std::enable_s
         clock_(std::move(clock)),
         store_(make(*this)) {}
   virtual void wake_service() { service_.wake(shared_from_this()); }
-  virtual void notify(Notifier& notifier, std::function<void()> callback) noexcept {
-    try {
-      notifier.post(std::move(callback), shared_from_this());
-    } catch (const std::exception&) {  // no memory or no thread: owns_lock() and unlock() still tell
-    }
+  virtual void notify(Notifier& notifier, std::function<void()> callback) {
+    notifier.post(std::move(callback), shared_from_this());
   }
 
  private:
@@ -200,12 +198,20 @@ class State : public Watchdog::Listener, public Background, public std::enable_s
     return chores;
   }
 
+  template <class Callback>
+  void try_to_notify(Notifier& notifier, Callback callback) noexcept {
+    try {
+      notify(notifier, std::move(callback));
+    } catch (const std::exception&) {  // no memory or no thread: owns_lock() and unlock() still tell
+    }
+  }
+
   void tell_failure(const char* operation, std::string_view of, const Failure& failure) noexcept {
     try {
       notify(notifier_, [this, operation, name = std::string(of), failure] {
         observer_->failed(name, Error(failure.code, failure.message(operation, name)));
       });
-    } catch (const std::exception&) {  // no memory: it is counted
+    } catch (const std::exception&) {  // no memory or no thread: it is counted
     }
   }
 
