@@ -38,9 +38,12 @@ inline std::map<std::string, std::vector<const Attempt*>> by_name(const std::vec
 // Where more than the whole of a lock was valid at a time: each claims from when it saw that its lease was valid first to
 // when it saw that last.
 inline Findings overlaps(const std::vector<Attempt>& attempts) {
+  // Of one moment those come first that end, of claims that began before: a lock may pass from one to another within a
+  // microsecond. Those last that end of claims which are no longer than the moment.
+  enum class Kind { end, begin, end_at_once };
   struct Change {
     Time when;
-    bool begins;
+    Kind kind;
     const Attempt* attempt;
   };
   Findings findings;
@@ -48,21 +51,22 @@ inline Findings overlaps(const std::vector<Attempt>& attempts) {
     std::vector<Change> changes;
     for (const Attempt* each : all) {
       if (each->first_valid == 0) continue;
-      changes.push_back({each->first_valid, true, each});
-      changes.push_back({each->last_valid, false, each});
+      changes.push_back({each->first_valid, Kind::begin, each});
+      changes.push_back({each->last_valid, each->last_valid > each->first_valid ? Kind::end : Kind::end_at_once, each});
     }
-    // Of one moment those that end come first: a lock may pass from one to another within a microsecond.
-    std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
-      return std::pair(a.when, a.begins) < std::pair(b.when, b.begins);
-    });
+    std::sort(changes.begin(), changes.end(),
+              [](const Change& a, const Change& b) { return std::pair(a.when, a.kind) < std::pair(b.when, b.kind); });
     std::set<const Attempt*> inside;
     int sum = 0;
-    for (const auto& [when, begins, attempt] : changes) {
-      sum += begins ? attempt->share : -attempt->share;
-      if (!begins) inside.erase(attempt);
-      if (begins && sum > attempt->of)
-        findings.push_back(name + ": " + attempt->id + " while " + (*inside.begin())->id);
-      if (begins) inside.insert(attempt);
+    for (const auto& [when, kind, attempt] : changes) {
+      if (kind != Kind::begin) {
+        sum -= attempt->share;
+        inside.erase(attempt);
+        continue;
+      }
+      sum += attempt->share;
+      if (sum > attempt->of) findings.push_back(name + ": " + attempt->id + " while " + (*inside.begin())->id);
+      inside.insert(attempt);
     }
   }
   return findings;
@@ -74,10 +78,14 @@ inline Findings wrong_fences(const std::vector<Attempt>& attempts) {
   for (const auto& [name, all] : by_name(attempts)) {
     std::vector<const Attempt*> granted;
     std::copy_if(all.begin(), all.end(), std::back_inserter(granted),
-                 [](const Attempt* each) { return each->fence > 0; });
+                 [](const Attempt* each) { return each->fence.has_value(); });
     std::map<std::uint64_t, const Attempt*> seen;
     for (const Attempt* each : granted) {
-      const auto [found, is_new] = seen.emplace(each->fence, each);
+      if (each->fence == 0U) {
+        findings.push_back(name + ": " + each->id + " has the token 0");
+        continue;
+      }
+      const auto [found, is_new] = seen.emplace(*each->fence, each);
       if (!is_new) findings.push_back(name + ": " + each->id + " and " + found->second->id + " have the same token");
     }
     std::vector<const Attempt*> asking = granted;
@@ -98,11 +106,21 @@ inline Findings wrong_fences(const std::vector<Attempt>& attempts) {
   return findings;
 }
 
+// Attempts within `quiet` that found an error: who has seen servers and network fail must have recovered by then.
+inline Findings failures(const std::vector<Attempt>& attempts, const Period& quiet) {
+  Findings findings;
+  for (const Attempt& each : attempts) {
+    if (!each.error.empty() && each.asked >= quiet.from && each.answered <= quiet.to)
+      findings.push_back(each.name + ": " + each.id + ": " + each.error);
+  }
+  return findings;
+}
+
 // Writes that were acknowledged, of each name that has a store.
 inline std::map<std::string, std::uint64_t> acknowledged(const std::vector<Attempt>& attempts) {
   std::map<std::string, std::uint64_t> sums;
   for (const Attempt& each : attempts) {
-    if (each.fence > 0) sums[each.name] += static_cast<std::uint64_t>(each.written);
+    if (each.fence) sums[each.name] += static_cast<std::uint64_t>(each.written);
   }
   return sums;
 }
@@ -138,8 +156,8 @@ inline std::pair<Time, std::string> longest_idle_wait(const std::vector<Attempt>
   return longest;
 }
 
-// How long it took a lock to answer beyond the wait that it was given, or an unlock to return, the time not counted in
-// which its worker was stopped: the longest.
+// How long it took a lock to answer beyond the wait that it was given, or beyond its stop, or an unlock to return, the
+// time not counted in which its worker stood still: the longest.
 inline std::pair<Time, std::string> latest_return(const std::vector<Attempt>& attempts,
                                                   const std::multimap<int, Period>& stops) {
   std::pair<Time, std::string> latest{0, "nobody"};
@@ -150,7 +168,8 @@ inline std::pair<Time, std::string> latest_return(const std::vector<Attempt>& at
     if (late > latest.first) latest = {late, each.name + ": " + each.id};
   };
   for (const Attempt& each : attempts) {
-    if (each.answered != 0) judge(each, {each.asked, each.answered}, each.wait);
+    const Time wait = each.stopped == 0 ? each.wait : std::min(each.wait, each.stopped - each.asked);
+    if (each.answered != 0) judge(each, {each.asked, each.answered}, wait);
     if (each.ended != 0) judge(each, {each.left, each.ended}, 0);
   }
   return latest;

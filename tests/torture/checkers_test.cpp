@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
 #include <vector>
+
+#include "torture/verdict.hpp"
 
 namespace redlock::torture {
 namespace {
@@ -32,6 +36,12 @@ TEST(OverlapsTest, AreOfLeasesThatAreValidAtATime) {
   EXPECT_EQ(overlaps({attempt("a", 0, 1, 20), attempt("b", 0, 5, 9)}), Findings{"lock: b while a"});
 }
 
+TEST(OverlapsTest, AreAlsoOfAMoment) {
+  EXPECT_EQ(overlaps({attempt("a", 0, 1, 6), attempt("b", 0, 5, 5)}), Findings{"lock: b while a"});
+  EXPECT_EQ(overlaps({attempt("a", 0, 1, 1), attempt("b", 0, 1, 1)}).size(), 1U);
+  EXPECT_EQ(overlaps({attempt("a", 0, 1, 5), attempt("b", 0, 5, 5), attempt("c", 0, 6, 9)}), Findings{});
+}
+
 TEST(OverlapsTest, AreNoneWhereNothingWasClaimed) {
   Attempt late = attempt("a", 0, 1, 6);
   late.first_valid = late.last_valid = 0;
@@ -59,12 +69,25 @@ TEST(WrongFencesTest, AreThoseThatAreGivenTwice) {
   EXPECT_EQ(wrong_fences({fenced("a", 0, 1, 7), fenced("b", 0, 2, 7)}), Findings{"lock: b and a have the same token"});
 }
 
+TEST(WrongFencesTest, AreZeros) {
+  EXPECT_EQ(wrong_fences({fenced("a", 0, 1, 0)}), Findings{"lock: a has the token 0"});
+}
+
 TEST(WrongFencesTest, AreThoseOfWhoAskedLater) {
   EXPECT_EQ(wrong_fences({fenced("a", 0, 1, 8), fenced("b", 2, 3, 9)}), Findings{});
   EXPECT_EQ(wrong_fences({fenced("a", 0, 1, 8), fenced("b", 2, 3, 7)}),
             Findings{"lock: b came after a, with a smaller token"});
   EXPECT_EQ(wrong_fences({fenced("a", 0, 3, 8), fenced("b", 2, 5, 7)}), Findings{}) << "b asked before a had it";
   EXPECT_EQ(wrong_fences({fenced("a", 0, 1, 8), fenced("b", 2, 3, 9), fenced("c", 10, 11, 8)}).size(), 2U);
+}
+
+TEST(FailuresTest, AreThoseOfQuietTimes) {
+  std::vector<Attempt> all{attempt("a", 20, 30, 50)};
+  EXPECT_EQ(failures(all, {10, 40}), Findings{});
+  all.front().error = "refused";
+  EXPECT_EQ(failures(all, {10, 40}), Findings{"lock: a: refused"});
+  EXPECT_EQ(failures(all, {25, 40}), Findings{});
+  EXPECT_EQ(failures(all, {10, 25}), Findings{});
 }
 
 TEST(LongestIdleWaitTest, IsWithoutTheTimeInWhichSomebodyHadIt) {
@@ -97,12 +120,47 @@ TEST(LatestReturnTest, IsAfterTheWaitAndTheStops) {
   EXPECT_EQ(latest_return(all, {{3, {5, 9}}, {4, {5, 30}}}).first, 6);
 }
 
+TEST(LatestReturnTest, IsAfterTheStop) {
+  std::vector<Attempt> all{attempt("a", 10, 30, 30)};
+  all.front().wait = 20;
+  all.front().stopped = 12;
+  EXPECT_EQ(latest_return(all, {}), std::pair(Time{18}, std::string("lock: a")));
+  all.front().stopped = 40;  // it came too late to matter
+  EXPECT_EQ(latest_return(all, {}).first, 0);
+}
+
 TEST(LatestReturnTest, IsAlsoOfAnUnlock) {
   std::vector<Attempt> all{attempt("a", 0, 1, 50)};
   all.front().wait = 20;
   all.front().ended = 90;
   EXPECT_EQ(latest_return(all, {}).first, 40);
   EXPECT_EQ(latest_return(all, {{0, {60, 200}}}).first, 10);
+}
+
+TEST(JudgeTest, FindsWhatIsLeft) {
+  History history;
+  history.leftovers = {{.worker = 1, .bytes = most_bytes}, {.worker = 2, .threads = -1}};
+  Judge fine(history);
+  fine.judge_leftovers();
+  fine.judge_keys({}, {});
+  EXPECT_EQ(fine.verdict().findings, Findings{});
+  EXPECT_EQ(fine.verdict().bytes, most_bytes);
+
+  for (const Leftovers& wrong : {Leftovers{.threads = 1}, Leftovers{.files = 1}, Leftovers{.bytes = most_bytes + 1}}) {
+    history.leftovers = {wrong};
+    Judge judge(history);
+    judge.judge_leftovers();
+    EXPECT_EQ(judge.verdict().leaks, 1U);
+    EXPECT_EQ(judge.verdict().findings.size(), 1U);
+  }
+}
+
+TEST(JudgeTest, FindsKeysThatStay) {
+  const History history;
+  Judge judge(history);
+  judge.judge_keys({"a"}, {"b", "c"});
+  EXPECT_EQ(judge.verdict().keys, 3U);
+  EXPECT_EQ(judge.verdict().findings, (Findings{"without an end: a", "outlives its ttl: b", "outlives its ttl: c"}));
 }
 
 }  // namespace

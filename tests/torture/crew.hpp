@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <fstream>
 #include <list>
 #include <map>
 #include <optional>
@@ -23,18 +24,14 @@ class Crew {
   struct Plan {
     std::string program, folder, broken;
     std::uint64_t seed = 0;
-    Time until = 0;
   };
 
   Crew(Setup& setup, Plan plan) : setup_(setup), plan_(std::move(plan)) {}
 
   void hire() {
     const int number = hired_++;
-    std::vector<std::string> words{plan_.program,
-                                   plan_.folder,
-                                   std::to_string(number),
+    std::vector<std::string> words{plan_.program, plan_.folder, std::to_string(number),
                                    std::to_string(plan_.seed * 1000 + static_cast<std::uint64_t>(number)),
-                                   std::to_string(plan_.until),
                                    plan_.broken};
     for (std::string& uri : setup_.uris(number % groups)) words.push_back(std::move(uri));
     members_.push_back({number, testing::Process::exec(words), std::nullopt});
@@ -64,23 +61,23 @@ class Crew {
   }
   void kill(int number) {
     for (auto each = members_.begin(); each != members_.end(); ++each) {
-      if (each->number == number) {
-        members_.erase(each);
-        return;
-      }
+      if (each->number != number) continue;
+      if (const auto status = each->process.wait(std::chrono::milliseconds(0))) complain(number, *status);
+      members_.erase(each);
+      return;
     }
   }
 
-  // What the workers have to say after their time is over.
+  // Lets the workers come to an end: what they have to say.
   History finish() {
-    History history;
+    std::ofstream(plan_.folder + "/over");
     for (Member& each : members_) {
       const std::optional<testing::ExitStatus> status = each.process.wait(std::chrono::seconds(60));
-      if (!status) history.complaints.push_back("worker " + std::to_string(each.number) + " does not end");
-      if (status && *status != testing::ExitStatus{true, 0, 0})
-        history.complaints.push_back("worker " + std::to_string(each.number) + " ended with " +
-                                     std::to_string(status->exited ? status->code : 128 + status->signal));
+      if (!status) complaints_.push_back("worker " + std::to_string(each.number) + " does not end");
+      if (status && *status != testing::ExitStatus{true, 0, 0}) complain(each.number, *status);
     }
+    History history;
+    history.complaints = complaints_;
     for (int number = 0; number < hired_; ++number) history.read(plan_.folder + "/" + std::to_string(number), number);
     return history;
   }
@@ -94,6 +91,11 @@ class Crew {
     std::optional<Time> stopped;
   };
 
+  void complain(int number, const testing::ExitStatus& status) {
+    complaints_.push_back("worker " + std::to_string(number) + " ended with " +
+                          std::to_string(status.exited ? status.code : 128 + status.signal));
+  }
+
   Member& find(int number) {
     for (Member& each : members_) {
       if (each.number == number) return each;
@@ -106,6 +108,7 @@ class Crew {
   int hired_ = 0;
   std::list<Member> members_;
   std::multimap<int, Period> stops_;
+  Findings complaints_;
 };
 
 }  // namespace redlock::torture

@@ -33,9 +33,11 @@ struct Attempt {
   int worker = 0;
   int share = 0, of = 0;  // how much of the lock it wants
   Time asked = 0, wait = 0;
+  Time stopped = 0;   // when it was told to wait no longer
   Time answered = 0;  // granted or not
   bool granted = false;
-  std::uint64_t fence = 0;
+  std::string error = {};  // why it was not, where that is not another's lease, its wait or its stop
+  std::optional<std::uint64_t> fence;
   Time first_valid = 0, last_valid = 0;  // when the worker saw that the lease was valid
   Time left = 0;                         // when it began to unlock, or to forget
   Time ended = 0;                        // when that had returned
@@ -114,9 +116,12 @@ struct History {
   void read(const std::string& what, std::istringstream& words, Attempt& attempt) {
     if (what == "granted") {
       attempt.granted = true;
-      words >> attempt.answered >> attempt.fence;
-    } else if (what == "not") {
       words >> attempt.answered;
+      if (std::uint64_t fence = 0; words >> fence) attempt.fence = fence;
+    } else if (what == "not") {
+      std::getline(words >> attempt.answered >> std::ws, attempt.error);
+    } else if (what == "stops") {
+      words >> attempt.stopped;
     } else if (what == "valid") {
       words >> attempt.last_valid;
       if (attempt.first_valid == 0) attempt.first_valid = attempt.last_valid;

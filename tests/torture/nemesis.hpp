@@ -30,6 +30,7 @@ class Nemesis {
     add_faults_of_workers();
     if (licence.workers_only) return;
     add_faults_of_servers(licence);
+    if (licence.has_clocks) add_faults_of_clocks();
     if (setup.has_proxies()) add_faults_of_networks();
     if (setup.has_sentinels()) add_faults_of_sentinels();
   }
@@ -38,8 +39,7 @@ class Nemesis {
   void run(Time until) {
     while (now() < until) {
       const Fault& fault = faults_[below(faults_.size())];
-      ++counts_[fault.name];
-      fault.action();
+      if (fault.action()) ++counts_[fault.name];
       for (const Time next = now() + between(50, pace_); now() < next;) {
         undo(now());
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -53,14 +53,14 @@ class Nemesis {
  private:
   struct Fault {
     std::string name;
-    std::function<void()> action;
+    std::function<bool()> action;  // false: there was nothing that it could have been done to
   };
 
   std::size_t below(std::size_t limit) { return std::uniform_int_distribution<std::size_t>(0, limit - 1)(random_); }
   bool chance(double probability) { return std::uniform_real_distribution<>(0, 1)(random_) < probability; }
   Time between(int least, int most) { return std::uniform_int_distribution<Time>(least * 1000, most * 1000)(random_); }
 
-  void add(const std::string& name, std::function<void()> action) { faults_.push_back({name, std::move(action)}); }
+  void add(const std::string& name, std::function<bool()> action) { faults_.push_back({name, std::move(action)}); }
   void later(Time delay, std::function<void()> action) { undoings_.emplace(now() + delay, std::move(action)); }
   void undo(Time until) {
     while (!undoings_.empty() && undoings_.begin()->first <= until) undoings_.extract(undoings_.begin()).mapped()();
@@ -69,48 +69,53 @@ class Nemesis {
   void add_faults_of_workers() {
     add("worker stopped", [this] {
       const int worker = crew_.any(random_);
-      if (worker < 0) return;
+      if (worker < 0) return false;
       crew_.stop(worker);
       later(chance(0.5) ? between(10, 250) : between(1000, 4000), [this, worker] { crew_.resume(worker); });
+      return true;
     });
     add("worker killed", [this] {
       const int worker = crew_.any(random_);
-      if (worker < 0) return;
+      if (worker < 0) return false;
       crew_.kill(worker);
       later(between(0, 500), [this] { crew_.hire(); });
+      return true;
     });
   }
 
-  // One that is up, until `back` milliseconds.
-  void with_server(int least, int most, const std::function<void(RedisServer&, std::size_t)>& begin,
+  // One that is up, for so many milliseconds.
+  bool with_server(int least, int most, const std::function<void(RedisServer&, std::size_t)>& begin,
                    const std::function<void(RedisServer&, std::size_t)>& end) {
     const std::size_t i = below(setup_.servers());
-    if (!down_.insert(i).second) return;
+    if (!down_.insert(i).second) return false;
     begin(setup_.server(i), i);
     later(between(least, most), [this, i, end] {
       end(setup_.server(i), i);
       down_.erase(i);
     });
+    return true;
   }
-  void ask(std::size_t i, const std::vector<std::string>& words) try {
+  bool ask(std::size_t i, const std::vector<std::string>& words) try {
     (void)setup_.server(i).command(words);
+    return true;
   } catch (const testing::ControlError&) {  // it is down
+    return false;
   }
-  void ask_any(const std::vector<std::string>& words) {
+  bool ask_any(const std::vector<std::string>& words) {
     const std::size_t i = below(setup_.servers());
-    if (!down_.contains(i)) ask(i, words);
+    return !down_.contains(i) && ask(i, words);
   }
 
   void add_faults_of_servers(const Licence& licence) {
     add("server stopped", [this] {
-      with_server(
+      return with_server(
           10, chance(0.5) ? 200 : 3000, [](RedisServer& server, std::size_t) { server.pause(); },
           [](RedisServer& server, std::size_t) { server.resume(); });
     });
-    add("scripts flushed", [this] { ask_any({"SCRIPT", "FLUSH"}); });
-    add("clients killed", [this] { ask_any({"CLIENT", "KILL", "TYPE", "normal"}); });
+    add("scripts flushed", [this] { return ask_any({"SCRIPT", "FLUSH"}); });
+    add("clients killed", [this] { return ask_any({"CLIENT", "KILL", "TYPE", "normal"}); });
     add("memory full", [this] {
-      with_server(
+      return with_server(
           50, 500,
           [this](RedisServer&, std::size_t i) {
             ask(i, {"CONFIG", "SET", "maxmemory", "1"});
@@ -122,16 +127,18 @@ class Nemesis {
     // A quorum's nodes keep out for a while after they have forgotten.
     if (licence.keeps_on_disk || licence.may_lose_data || setup_.is_quorum()) {
       add(licence.keeps_on_disk ? "server killed, with its data on disk" : "server killed, its data lost", [this] {
-        with_server(
+        return with_server(
             0, 1000, [](RedisServer& server, std::size_t) { server.kill(); },
             [this](RedisServer&, std::size_t i) { setup_.restart(i); });
       });
     }
-    if (licence.may_lose_data) add("all keys deleted", [this] { ask_any({"FLUSHALL"}); });
-    if (!licence.has_clocks) return;
+    if (licence.may_lose_data) add("all keys deleted", [this] { return ask_any({"FLUSHALL"}); });
+  }
+
+  void add_faults_of_clocks() {
     add("server's clock wrong", [this] {
       const int ahead = chance(0.5) ? 3 : -3;
-      with_server(
+      return with_server(
           100, 1000, [this, ahead](RedisServer&, std::size_t i) { setup_.set_clock(i, ahead); },
           [this](RedisServer&, std::size_t i) { setup_.set_clock(i, 0); });
     });
@@ -140,11 +147,12 @@ class Nemesis {
       for (int ahead = 1; ahead <= 8; ++ahead) {
         later(ahead * 200'000, [this, i, ahead] { setup_.set_clock(i, ahead % 8); });
       }
+      return true;
     });
   }
 
   // Of one server or all, to some of the workers or all.
-  void with_network(int least, int most, const std::function<void(FaultProxy&)>& begin) {
+  bool with_network(int least, int most, const std::function<void(FaultProxy&)>& begin) {
     const std::size_t chosen = below(setup_.servers() + 1);
     const std::size_t group = below(groups + 1);
     for (std::size_t i = 0; i < setup_.servers(); ++i) {
@@ -158,6 +166,7 @@ class Nemesis {
         });
       }
     }
+    return true;
   }
 
   void add_faults_of_networks() {
@@ -166,21 +175,21 @@ class Nemesis {
          {std::pair(Direction::to_server, "requests"), std::pair(Direction::to_client, "answers"),
           std::pair(Direction::both, "packets")}) {
       add(std::string(name) + " lost",
-          [this, direction] { with_network(50, 1500, [&](FaultProxy& proxy) { proxy.swallow(direction); }); });
+          [this, direction] { return with_network(50, 1500, [&](FaultProxy& proxy) { proxy.swallow(direction); }); });
       add(std::string(name) + " held up",
-          [this, direction] { with_network(50, 1500, [&](FaultProxy& proxy) { proxy.hold(direction); }); });
+          [this, direction] { return with_network(50, 1500, [&](FaultProxy& proxy) { proxy.hold(direction); }); });
     }
     add("network slow", [this] {
       const std::chrono::milliseconds there(below(300)), back(below(300));
-      with_network(500, 2000, [&](FaultProxy& proxy) { proxy.delay(there, back); });
+      return with_network(500, 2000, [&](FaultProxy& proxy) { proxy.delay(there, back); });
     });
-    add("connections reset", [this] { with_network(0, 0, [](FaultProxy& proxy) { proxy.reset_all(); }); });
+    add("connections reset", [this] { return with_network(0, 0, [](FaultProxy& proxy) { proxy.reset_all(); }); });
     add("connection reset within an answer", [this] {
       const std::size_t bytes = below(200);
-      with_network(500, 500, [&](FaultProxy& proxy) { proxy.cut_after(testing::Direction::to_client, bytes); });
+      return with_network(500, 500, [&](FaultProxy& proxy) { proxy.cut_after(testing::Direction::to_client, bytes); });
     });
     add("connections refused", [this] {
-      with_network(50, 1000, [](FaultProxy& proxy) {
+      return with_network(50, 1000, [](FaultProxy& proxy) {
         proxy.refuse(true);
         proxy.reset_all();
       });
@@ -188,7 +197,9 @@ class Nemesis {
   }
 
   void add_faults_of_sentinels() {
-    add("failover", [this] { (void)setup_.sentinels().sentinel(0).command({"SENTINEL", "FAILOVER", "mymaster"}); });
+    add("failover", [this] {
+      return setup_.sentinels().sentinel(0).command({"SENTINEL", "FAILOVER", "mymaster"}).text == "OK";
+    });
     add("master killed, its data lost", [this] {
       RedisServer* const master = setup_.sentinels().master();
       for (std::size_t i = 0; i < setup_.servers(); ++i) {
@@ -198,7 +209,9 @@ class Nemesis {
           setup_.restart(i);
           down_.erase(i);
         });
+        return true;
       }
+      return false;
     });
   }
 

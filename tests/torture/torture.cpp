@@ -2,12 +2,15 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <map>
 #include <random>
+#include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/eventually.hpp"
@@ -27,8 +30,7 @@ struct Options {
 };
 
 constexpr Time second = 1'000'000;
-constexpr Time faulty = 12 * second, settling = 6 * second, quiet = 4 * second;
-constexpr Time electing = 10 * second;  // until sentinels agree upon a master again
+constexpr Time faulty = 12 * second, settling = 6 * second, quiet = 10 * second;
 
 // The keys of locks and, with `queues`, what stands beside them; counters of fencing tokens stay.
 Findings keys_left(Setup& setup, bool queues) {
@@ -43,17 +45,21 @@ Findings keys_left(Setup& setup, bool queues) {
 
 // After all workers are gone.
 void judge_keys(Setup& setup, Judge& judge) {
+  Findings endless;
+  const Findings all = keys_left(setup, true);
   for (std::size_t i = 0; i < setup.servers(); ++i) {
-    for (const std::string& key : keys_left(setup, true)) {
-      if (setup.server(i).pttl(key) == -1) judge.add({key}, "without an end: ");
+    for (const std::string& key : all) {
+      if (setup.server(i).pttl(key) == -1) endless.push_back(key);
     }
   }
-  const auto within = [&](std::chrono::milliseconds limit, bool queues) {
-    if (!testing::eventually([&] { return keys_left(setup, queues).empty(); }, limit))
-      judge.add(keys_left(setup, queues), "outlives its ttl: ");
+  const auto left_after = [&](std::chrono::milliseconds limit, bool queues) {
+    Findings left;
+    (void)testing::eventually([&] { return (left = keys_left(setup, queues)).empty(); }, limit);
+    return left;
   };
-  within(std::chrono::milliseconds(longest_ttl / 1000 + 2000), false);
-  within(std::chrono::seconds(10), true);
+  Findings left = left_after(std::chrono::milliseconds(longest_ttl / 1000 + 2000), false);
+  if (left.empty()) left = left_after(std::chrono::seconds(10), true);
+  judge.judge_keys(endless, left);
 }
 
 // A run as its seed draws it.
@@ -76,7 +82,7 @@ struct Plan {
     licence.may_lose_data = setup == "sentinel" || (!is_broken && chance(0.3));
     licence.has_clocks = licence.may_lose_data && setup != "sentinel" && chance(0.5);
     licence.keeps_on_disk = !licence.may_lose_data && options.broken != "no-grace" && chance(0.5);
-    licence.workers_only = options.broken == "no-fence";  // there it shows
+    licence.workers_only = options.broken == "no-fence" || options.broken == "re-create";  // there it shows
     workers = std::uniform_int_distribution<int>(4, 16)(random);
     nemesis = random();
   }
@@ -93,23 +99,24 @@ Verdict run(const Options& options, const Plan& plan) {
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   Setup setup(plan.setup, plan.licence.keeps_on_disk, plan.licence.has_clocks);
-  const Time start = now();
-  const Time end = start + faulty + (plan.is_broken ? 0 : settling + quiet) + (setup.has_sentinels() ? electing : 0);
   Crew crew(setup, {.program = std::string(REDLOCK_TEST_PROGRAMS) + "/torture_worker",
                     .folder = folder,
                     .broken = options.broken,
-                    .seed = plan.seed,
-                    .until = end});
+                    .seed = plan.seed});
   for (int i = 0; i < plan.workers; ++i) crew.hire();
   Nemesis nemesis(setup, crew, plan.nemesis, plan.licence);
-  nemesis.run(start + faulty);
-  (void)testing::eventually([&] { return setup.has_master() || now() > end; }, std::chrono::seconds(60));
-  const Period calm{now() + settling, end};
+  nemesis.run(now() + faulty);
+  if (!testing::eventually([&] { return setup.has_master(); }, std::chrono::seconds(60)))
+    throw std::runtime_error("sentinels do not agree upon a master");
+  const Time end_of_faults = now();
+  if (!plan.is_broken) std::this_thread::sleep_for(std::chrono::microseconds(settling + quiet));
+  const Period calm{end_of_faults + settling, now()};
 
   const History history = crew.finish();
   Judge judge(history);
   judge.judge_fences();
   judge.judge_store(folder);
+  judge.judge_failures(calm);
   judge.judge_times(calm, crew.stops());
   judge.judge_leftovers();
   if (!plan.licence.may_lose_data) judge.judge_overlaps();
@@ -126,8 +133,8 @@ void print_findings(const Verdict& verdict) {
 }
 
 void print_table(const std::map<std::string, Verdict>& verdicts) {
-  std::printf("\n%-8s %5s %9s %7s %12s %12s %9s %7s %6s %6s\n", "", "runs", "locks", "faults", "longest idle", "latest",
-              "overlaps", "tokens", "stale", "leaks");
+  std::printf("\n%-8s %5s %9s %7s %12s %12s %9s %7s %6s %7s %5s %6s %11s\n", "", "runs", "locks", "faults",
+              "longest idle", "latest", "overlaps", "tokens", "stale", "failed", "keys", "leaks", "bytes left");
   std::map<std::string, int> faults;
   for (const auto& [name, all] : verdicts) {
     int sum = 0;
@@ -135,9 +142,9 @@ void print_table(const std::map<std::string, Verdict>& verdicts) {
       faults[fault] += count;
       sum += count;
     }
-    std::printf("%-8s %5zu %9zu %7d %9lld ms %9lld ms %9zu %7zu %6zu %6zu\n", name.c_str(), all.runs, all.granted, sum,
-                static_cast<long long>(all.idle / 1000), static_cast<long long>(all.late / 1000), all.overlaps,
-                all.wrong_fences, all.stale_writes, all.leaks);
+    std::printf("%-8s %5zu %9zu %7d %9lld ms %9lld ms %9zu %7zu %6zu %7zu %5zu %6zu %11ld\n", name.c_str(), all.runs,
+                all.granted, sum, static_cast<long long>(all.idle / 1000), static_cast<long long>(all.late / 1000),
+                all.overlaps, all.wrong_fences, all.stale_writes, all.failures, all.keys, all.leaks, all.bytes);
   }
   std::printf("\nfaults:");
   const char* between = " ";
@@ -146,6 +153,14 @@ void print_table(const std::map<std::string, Verdict>& verdicts) {
     between = ", ";
   }
   std::printf("\n");
+}
+
+// Whether what was found is what is broken.
+bool is_caught(const std::string& broken, const Verdict& verdict) {
+  if (broken == "no-fence") return verdict.stale_writes > 0;
+  if (broken == "no-ttl") return verdict.keys > 0;
+  if (broken == "leak") return verdict.leaks > 0;
+  return verdict.overlaps > 0;
 }
 
 // True: nothing is wrong, or what is broken was found as what it is.
@@ -165,8 +180,7 @@ bool run_all(const Options& options) {
                   verdict.findings.empty() ? "fine" : "WRONG");
       print_findings(verdict);
       std::fflush(stdout);
-      const bool is_caught = (options.broken == "no-fence" ? verdict.stale_writes : verdict.overlaps) > 0;
-      found = found || (is_broken ? is_caught : !verdict.findings.empty());
+      found = found || (is_broken ? is_caught(options.broken, verdict) : !verdict.findings.empty());
       verdicts[setup].add(verdict);
     }
     ++seed;

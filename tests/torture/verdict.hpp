@@ -14,14 +14,17 @@ namespace redlock::torture {
 // No more than this, on a machine that is busy.
 inline constexpr Time longest_idle = 3'000'000;  // beside a free lock, where nothing is wrong with servers and network
 inline constexpr Time longest_return =
-    4'000'000;  // of a lock beyond its wait, of an unlock: each has 1 s by its options
+    4'000'000;  // of a lock beyond its wait or stop, of an unlock: options give it 1 s
 inline constexpr Time longest_ttl = 2'000'000;
-inline constexpr long most_bytes = 512 * 1024;  // that a worker still has when all its clients are gone
+inline constexpr long most_bytes =
+    64 * 1024;  // that a worker still has when all its clients are gone; some 30,000 are usual
 
 // Of one run, or of several together.
 struct Verdict {
-  std::size_t runs = 0, granted = 0, overlaps = 0, wrong_fences = 0, stale_writes = 0, leaks = 0;
+  std::size_t runs = 0, granted = 0, overlaps = 0, wrong_fences = 0, stale_writes = 0, failures = 0, keys = 0,
+              leaks = 0;
   Time idle = 0, late = 0;  // the longest
+  long bytes = 0;           // the most that was left
   std::map<std::string, int> faults;
   Findings findings;
 
@@ -31,9 +34,12 @@ struct Verdict {
     overlaps += other.overlaps;
     wrong_fences += other.wrong_fences;
     stale_writes += other.stale_writes;
+    failures += other.failures;
+    keys += other.keys;
     leaks += other.leaks;
     idle = std::max(idle, other.idle);
     late = std::max(late, other.late);
+    bytes = std::max(bytes, other.bytes);
     for (const auto& [name, count] : other.faults) faults[name] += count;
     findings.insert(findings.end(), other.findings.begin(), other.findings.end());
   }
@@ -82,8 +88,23 @@ class Judge {
     if (late > longest_return) add({latest + " by " + std::to_string(late / 1000) + " ms"}, "returned late: ");
   }
 
+  // In which nothing is wrong with servers and network.
+  void judge_failures(const Period& quiet) {
+    const Findings found = failures(history_.attempts, quiet);
+    verdict_.failures = found.size();
+    add(found, "failed without a reason: ");
+  }
+
+  // After all workers are gone: what never ends, and what is there for longer than it may be.
+  void judge_keys(const Findings& endless, const Findings& left) {
+    verdict_.keys = endless.size() + left.size();
+    add(endless, "without an end: ");
+    add(left, "outlives its ttl: ");
+  }
+
   void judge_leftovers() {
     for (const Leftovers& each : history_.leftovers) {
+      verdict_.bytes = std::max(verdict_.bytes, each.bytes);
       if (each.threads <= 0 && each.files <= 0 && each.bytes <= most_bytes) continue;
       ++verdict_.leaks;
       add({"worker " + std::to_string(each.worker) + ": " + std::to_string(each.threads) + " threads, " +

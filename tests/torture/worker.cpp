@@ -1,7 +1,8 @@
-// torture_worker FOLDER NUMBER SEED UNTIL BROKEN URI...: takes locks, works under them, gives them back or not, in two
-// threads, until that time (microseconds since boot), and writes all of it to FOLDER/NUMBER. Several addresses: a quorum.
+// torture_worker FOLDER NUMBER SEED BROKEN URI...: takes locks, works under them, gives them back or not, in two threads,
+// until there is a file FOLDER/over, and writes all of it to FOLDER/NUMBER. Several addresses: a quorum.
 
 #include <malloc.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <redlock/redlock.hpp>
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
@@ -35,9 +37,10 @@ struct Task {
   std::string folder;
   int number = 0;
   std::uint64_t seed = 0;
-  Time until = 0;
   Broken broken = Broken::nothing;
   std::vector<std::string> uris;
+
+  bool is_over() const { return ::access((folder + "/over").c_str(), F_OK) == 0; }
 };
 
 Client connect(const Task& task) {
@@ -47,6 +50,8 @@ Client connect(const Task& task) {
   if (task.uris.size() > 1) return Client(Quorum(task.uris), options);
   return Client(task.uris.front(), options);
 }
+
+constexpr std::size_t leaked = 4096;  // for each lock, where that is what is wrong
 
 // One thread of it.
 class Worker {
@@ -59,7 +64,7 @@ class Worker {
         random_(task.seed * 16 + static_cast<unsigned>(thread)) {}
 
   void run() {
-    while (now() < task_.until) {
+    while (!task_.is_over()) {
       try {
         attempt();
       } catch (const std::exception& error) {
@@ -78,33 +83,33 @@ class Worker {
   void attempt() {
     const Kinds::Choice choice = kinds_.choose(wrong_alone() ? 0 : below(1000));
     id_ = prefix_ + std::to_string(++count_);
-    milliseconds wait = any_of({0, 50, 500, 2000, 5000});
-    if (const Time rest = (task_.until - now()) / 1000; rest < wait.count())
-      wait = milliseconds(std::max<Time>(rest, 0));
+    const milliseconds wait = any_of({0, 50, 500, 2000, 5000});
     ttl_ = wrong_alone() ? milliseconds(300) : any_of({300, 1000, 2000});
     renewed_ = chance(0.8) && !judges_by_itself();
     std::stop_source stop;
     std::jthread canceller;
     if (chance(0.1)) {
-      canceller = std::jthread([stop, after = milliseconds(below(300))]() mutable {
+      canceller = std::jthread([this, stop, after = milliseconds(below(300))]() mutable {
         std::this_thread::sleep_for(after);
+        recorder_.write("stops", id_, now());
         stop.request_stop();
       });
     }
     recorder_.write("ask", id_, choice.name, choice.share, choice.of, now(), wait.count() * 1000);
-    std::string why = "held";
     try {
       if (auto held = kinds_.take(choice, wait, ttl_, renewed_, stop.get_token())) return hold(choice, *held);
+      recorder_.write("not", id_, now());
     } catch (const Error& error) {
-      why = "error:" + std::to_string(error.code().value());
+      recorder_.write("not", id_, now(), error.what());
+      std::this_thread::sleep_for(milliseconds(5));
     }
-    recorder_.write("not", id_, now(), why);
-    if (why != "held") std::this_thread::sleep_for(milliseconds(5));
   }
 
   void hold(const Kinds::Choice& choice, Held& held) {
-    granted_ = now();
-    recorder_.write("granted", id_, granted_, held.fence.value_or(0));
+    granted_ = mine_since_ = now();
+    recorder_.write("granted", id_, granted_, held.fence ? std::to_string(*held.fence) : "none");
+    if (task_.broken == Broken::leak) leak();
+    if (task_.broken == Broken::no_ttl) raw({"PERSIST", choice.name});
     const bool is_long = chance(task_.broken != Broken::nothing ? 0.3 : 0.05);
     work(choice, held, milliseconds(below(!is_long ? 20 : wrong_alone() ? 600 : 3000)));
     if (chance(0.02)) fork_here(held);
@@ -121,6 +126,8 @@ class Worker {
     }
     leave(choice, held);
   }
+
+  static void leak() { [[maybe_unused]] void* volatile lost = std::malloc(leaked); }
 
   void forget(const Held& held) {
     recorder_.write("forgets", id_, now());
@@ -143,24 +150,27 @@ class Worker {
     std::uint64_t number = 0;
     FencedStore store(task_.folder + "/store." + choice.name, task_.broken != Broken::no_fence);
     const bool may_write = held.fence && store.read(*held.fence, number);
-    const Time until = std::min(granted_ + length.count() * 1000, task_.until);
+    const Time until = granted_ + length.count() * 1000;
     while (look(held) && now() < until) {
-      if (task_.broken == Broken::re_create) raw({"SET", choice.name, held.token, "PX", std::to_string(ttl_.count())});
       std::this_thread::sleep_for(milliseconds(std::min<milliseconds::rep>(length.count(), 5)));
+      if (task_.broken == Broken::re_create) {
+        mine_since_ = now();
+        raw({"SET", choice.name, held.token, "PX", std::to_string(ttl_.count())});
+      }
     }
     if (may_write && store.write(*held.fence, number + 1)) recorder_.write("wrote", id_);
   }
 
   // Those that believe themselves, and not the library, that the lock is theirs.
   bool judges_by_itself() const { return task_.broken == Broken::late_validity || task_.broken == Broken::re_create; }
-  bool wrong_alone() const { return judges_by_itself() || task_.broken == Broken::plain_del; }
+  bool wrong_alone() const {
+    return judges_by_itself() || task_.broken == Broken::plain_del || task_.broken == Broken::no_ttl;
+  }
 
   // Whether it is valid: with the time before it was asked.
   bool look(const Held& held) {
     const Time time = now();
-    const bool is_valid = judges_by_itself()
-                              ? task_.broken == Broken::re_create || time < granted_ + ttl_.count() * 1000
-                              : held.is_valid();
+    const bool is_valid = judges_by_itself() ? time < mine_since_ + ttl_.count() * 1000 : held.is_valid();
     if (is_valid) recorder_.write("valid", id_, time);
     return is_valid;
   }
@@ -172,6 +182,7 @@ class Worker {
   void fork_here(const Held& held) {
     const pid_t child = ::fork();
     if (child == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       const bool is_valid = held.is_valid();
       held.unlock();
       ::_exit(is_valid ? 1 : 0);
@@ -206,7 +217,7 @@ class Worker {
   std::string id_;
   milliseconds ttl_{0};
   bool renewed_ = true;
-  Time granted_ = 0;
+  Time granted_ = 0, mine_since_ = 0;
 };
 
 struct Resources {
@@ -249,13 +260,12 @@ void run(const Task& task) {
 
 int main(int count, char** words) {
   using namespace redlock::torture;
-  if (count < 7) return 64;
+  if (count < 6) return 64;
   Task task{.folder = words[1],
             .number = std::stoi(words[2]),
             .seed = std::stoull(words[3]),
-            .until = std::stoll(words[4]),
-            .uris = {words + 6, words + count}};
-  const auto broken = std::find(broken_names.begin(), broken_names.end(), std::string_view(words[5]));
+            .uris = {words + 5, words + count}};
+  const auto broken = std::find(broken_names.begin(), broken_names.end(), std::string_view(words[4]));
   task.broken = static_cast<Broken>(broken - broken_names.begin());
   run(task);
 }

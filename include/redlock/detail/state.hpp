@@ -104,7 +104,11 @@ class State : public Watchdog::Listener, public Background, public std::enable_s
   void release_answered(std::string_view name, bool was_ours) noexcept override {
     if (was_ours) return;
     counters_.lost.add();
-    if (observer_) observer_->lost(LeaseLost(std::string(name), LeaseLost::Reason::taken));
+    if (!observer_) return;
+    try {
+      observer_->lost(LeaseLost(std::string(name), LeaseLost::Reason::taken));
+    } catch (const std::exception&) {  // no memory: it is counted
+    }
   }
 
   void attend() noexcept override { wake(); }
@@ -137,8 +141,12 @@ class State : public Watchdog::Listener, public Background, public std::enable_s
     const Lease::Terms& terms = lease.terms;
     for_each_key(terms.name, terms.keys, [this](std::string_view key) { turnstile_.ring(key); });
     // Its key may still be there; of several, others than the one that was lost.
-    if (reason == LeaseLost::Reason::expired || !terms.keys.empty())
-      chase(Leftover::of(terms.request(Verb::release), clock_->now()));
+    if (reason == LeaseLost::Reason::expired || !terms.keys.empty()) {
+      try {
+        chase(Leftover::of(terms.request(Verb::release), clock_->now()));
+      } catch (const std::exception&) {  // no memory: the ttl does it
+      }
+    }
     return true;
   }
 
