@@ -10,7 +10,7 @@ install(FILES ${tls_header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/redlock)
 
 if(TARGET redlock_tool)
   # Where it was built: the headers are installed without building anything.
-  install(TARGETS redlock_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL)
+  install(TARGETS redlock_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tool OPTIONAL)
 endif()
 
 configure_package_config_file(cmake/redlockConfig.cmake.in redlockConfig.cmake INSTALL_DESTINATION ${package_dir})
@@ -26,3 +26,22 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/redlockConfig.cmake ${CMAKE_CURRENT_BI
               cmake/FindRedlockHiredis.cmake
         DESTINATION ${package_dir})
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/redlock.pc ${CMAKE_CURRENT_BINARY_DIR}/redlock-tls.pc DESTINATION ${pkgconfig_dir})
+
+# --- libredlock-dev: `cpack` in the build folder ----------------------------------------------------------------------
+# Without the tool, which is not the same on all architectures.
+if(PROJECT_IS_TOP_LEVEL)
+  install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libredlock-dev RENAME copyright)
+  set(CPACK_GENERATOR DEB)
+  set(CPACK_PACKAGE_NAME libredlock-dev)
+  set(CPACK_PACKAGE_CONTACT "the redlock authors <redlock@localhost>")
+  set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+  set(CPACK_DEB_COMPONENT_INSTALL ON)
+  set(CPACK_COMPONENTS_ALL Unspecified)
+  set(CPACK_COMPONENTS_GROUPING ALL_COMPONENTS_IN_ONE)
+  set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+  set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE all)
+  set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
+  set(CPACK_DEBIAN_PACKAGE_DEPENDS "libhiredis-dev (>= 0.14.1)")
+  set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libssl-dev, pkg-config")
+  include(CPack)
+endif()
