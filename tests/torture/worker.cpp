@@ -86,6 +86,7 @@ class Worker {
     const milliseconds wait = any_of({0, 50, 500, 2000, 5000});
     ttl_ = wrong_alone() ? milliseconds(300) : any_of({300, 1000, 2000});
     renewed_ = chance(0.8) && !judges_by_itself();
+    recorder_.write("ask", id_, choice.name, choice.share, choice.of, now(), wait.count() * 1000);
     std::stop_source stop;
     std::jthread canceller;
     if (chance(0.1)) {
@@ -95,7 +96,6 @@ class Worker {
         stop.request_stop();
       });
     }
-    recorder_.write("ask", id_, choice.name, choice.share, choice.of, now(), wait.count() * 1000);
     try {
       if (auto held = kinds_.take(choice, wait, ttl_, renewed_, stop.get_token())) return hold(choice, *held);
       recorder_.write("not", id_, now());
